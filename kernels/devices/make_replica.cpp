@@ -10,7 +10,10 @@
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/engine/stage_replica.hpp"
+#include "kernels/pjrt/replica.hpp"
 
+#include <mutex>
+#include <set>
 #include <utility>
 
 namespace troupe {
@@ -19,7 +22,16 @@ Precision precision_named(const std::string& name) {
   return name == "bfloat16" ? Precision::bfloat16 : Precision::float32;
 }
 
+DeviceId pjrt_device(const std::string& file, uint32_t index) {
+  static std::mutex mutex;
+  static std::set<std::string> files;
+  std::lock_guard lock{mutex};
+  return {DeviceId::Kind::pjrt, index, 0, &*files.insert(file).first};
+}
+
 std::string to_string(DeviceId device) {
+  if (device.kind == DeviceId::Kind::pjrt)
+    return "pjrt:" + *device.file + ":" + std::to_string(device.index);
   auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
   auto slot = device.slot == 0 ? "" : "." + std::to_string(device.slot);
   return kind + std::to_string(device.index) + slot;
@@ -48,7 +60,24 @@ std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                  : kernels::make_sleeping_layers(graph, *sleep);
   if (device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_replica(graph, device, max_rows, precision);
+  if (device.kind == DeviceId::Kind::pjrt)
+    return kernels::make_pjrt_replica(graph, device, max_rows, precision);
   return kernels::make_cpu_replica(graph, max_rows, precision);
+}
+
+std::shared_ptr<void> open_device(DeviceId device) {
+  return device.kind == DeviceId::Kind::pjrt ? kernels::open_pjrt_device(device)
+                                             : nullptr;
+}
+
+std::unique_ptr<ResidentReplica>
+make_resident_replica(const Graph& graph, DeviceId device,
+                      const OptimizerOptions& rule, uint32_t max_rows,
+                      Precision precision) {
+  if (device.kind != DeviceId::Kind::pjrt || sleep_model(graph.text))
+    return nullptr;
+  return kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
+                                             precision);
 }
 
 std::unique_ptr<StageReplica>
@@ -90,6 +119,9 @@ namespace kernels {
 std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
   if (device.kind == DeviceId::Kind::cuda)
     return make_cuda_device(device, precision);
+  if (device.kind == DeviceId::Kind::pjrt)
+    throw InputError(to_string(device)
+                     + " takes whole programs, no operator alone; use cpu:0");
   return make_cpu_device(precision);
 }
 
@@ -100,6 +132,8 @@ std::string numeric_class(DeviceId device, Precision precision) {
   if (device.kind == DeviceId::Kind::cuda)
     return std::string{"CUDA "} + (rounded ? "bfloat16" : "float32") + " ("
            + kernels::cuda_versions() + ')';
+  if (device.kind == DeviceId::Kind::pjrt)
+    return kernels::pjrt_numeric_class(device, precision);
   const auto isa = kernels::selected_isa();
   if (rounded) // sums and rounding are oneDNN's
     return std::string{"bfloat16 ("} + kernels::name_of(isa) + ", "

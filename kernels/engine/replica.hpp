@@ -89,13 +89,17 @@ public:
 };
 
 /// A compute device as the command line names it: cpu:0, cuda:1. Virtual
-/// devices share a GPU: cuda:0, cuda:0.1, cuda:0.2 …
+/// devices share a GPU: cuda:0, cuda:0.1, cuda:0.2 … One of a PJRT plugin:
+/// pjrt:libtpu.so:0.
 struct DeviceId {
-  enum class Kind : uint8_t { cpu, cuda } kind = Kind::cpu;
+  enum class Kind : uint8_t { cpu, cuda, pjrt } kind = Kind::cpu;
   uint32_t index = 0;
   uint32_t slot = 0;
+  const std::string* file = nullptr; ///< of a plugin; stays for ever
 };
 std::string to_string(DeviceId device);
+/// Device `index` of the plugin in a file.
+DeviceId pjrt_device(const std::string& file, uint32_t index);
 
 /// What matrix products and convolutions compute in; everything else, and the
 /// parameters, are float32.
@@ -109,6 +113,11 @@ Precision precision_named(const std::string& name);
 std::unique_ptr<Replica> make_replica(const Graph& graph, DeviceId device,
                                       uint32_t max_rows,
                                       Precision precision = Precision::float32);
+
+/// Keeps a device open as long as this is held, so that replicas that come and
+/// go find it so; null: nothing has to be.
+/// Errors: InputError where it cannot be opened.
+std::shared_ptr<void> open_device(DeviceId device);
 
 /// How many rows of several leaves one pass had best have; 0: each leaf needs
 /// its own.

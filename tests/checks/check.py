@@ -91,7 +91,7 @@ RULES = {
 # room's own files.
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
-               "compression records columns data cuda checkpoint table devices".split() + [""],
+               "compression records columns data cuda stablehlo pjrt checkpoint table devices".split() + [""],
     "actors": "process stores journal wire page sockets certificates links collectives "
               "control job compute role reader replica worker shard stage "
               "voting coordinator launch".split() + [""],

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "kernels/engine/replica.hpp"
+#include "kernels/graph/graph.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace troupe {
+
+/// A device that keeps parameters, optimizer state and the gradient of a step
+/// in its memory: the host sends batches, and asks for the rest where it is to
+/// be saved. Used by one thread at a time.
+class ResidentReplica {
+public:
+  virtual ~ResidentReplica() = default;
+
+  /// Sets parameters and state; nothing is left of a step that had begun.
+  /// Shapes: parameters flat by Layout(graph); state [state_slots(rule)] of
+  /// these, each `stride` elements after the one before.
+  virtual void write(const float* parameters, const float* state,
+                     uint64_t stride) = 0;
+  virtual void read(float* parameters, float* state, uint64_t stride) = 0;
+
+  /// Begins a step anew: there is no gradient.
+  virtual void forget_gradients() = 0;
+  /// Computes a micro-batch's gradient, beside those that are there.
+  /// Errors: as Replica::gradient.
+  virtual LeafStats push_gradient(const Batch& batch) = 0;
+  /// Puts the sum of the two newest gradients in their place.
+  virtual void add_gradients() = 0;
+
+  struct Update {
+    uint64_t number = 1; ///< from 1, for bias correction
+    float learning_rate = 1e-3f;
+    float samples = 1;        ///< what the gradient's sum is divided by
+    double clip_norm = 0;     ///< of the mean gradient; 0: not clipped
+    bool lazy_tables = false; ///< UpdateArgs::lazy, of parameters by rows
+  };
+  /// Ends the step, which has one gradient. False: the gradient is not finite,
+  /// and parameters and state are as they were.
+  virtual bool update(const Update& update) = 0;
+};
+
+/// Null: devices of this kind have none yet.
+/// Errors: as make_replica.
+std::unique_ptr<ResidentReplica>
+make_resident_replica(const Graph& graph, DeviceId device,
+                      const OptimizerOptions& rule, uint32_t max_rows,
+                      Precision precision = Precision::float32);
+
+} // namespace troupe

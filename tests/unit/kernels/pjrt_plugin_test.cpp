@@ -1,0 +1,136 @@
+#include "kernels/base/error.hpp"
+#include "kernels/graph/models.hpp"
+#include "kernels/pjrt/client.hpp"
+#include "kernels/pjrt/replica.hpp"
+#include "tests/unit/kernels/plugin_problem.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace troupe;
+using namespace troupe::test;
+using kernels::pjrt::Client;
+using kernels::pjrt::version_mistake;
+
+BOOST_AUTO_TEST_SUITE(pjrt_plugin_test)
+
+namespace {
+
+/// A variable of the environment, for the stand-in, as long as this lives.
+class Setting {
+public:
+  Setting(const char* name, const char* value) : name_(name) {
+    setenv(name, value, 1);
+  }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+private:
+  const char* name_;
+};
+
+void check_refused(const std::string& file, const std::string& why) {
+  BOOST_CHECK_EXCEPTION(Client::of(file), InputError,
+                        [&](const InputError& mistake) {
+                          const std::string text = mistake.what();
+                          BOOST_TEST_CONTEXT(text)
+                          BOOST_CHECK(text.find('\n') == std::string::npos);
+                          return text.starts_with("pjrt:" + file + ": ")
+                                 && text.find(why) != std::string::npos;
+                        });
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(files_that_are_no_plugins_are_refused_by_name) {
+  check_refused("/nowhere/libtpu.so", "there is no such file");
+  check_refused("/tmp", "there is no such file");
+  const auto file = (std::filesystem::temp_directory_path()
+                     / ("no_library_" + std::to_string(getpid())))
+                      .string();
+  std::ofstream{file} << "text\n";
+  check_refused(file, "cannot be loaded");
+  std::filesystem::remove(file);
+  check_refused(TROUPE_NO_PLUGIN, "has no function GetPjrtApi");
+}
+
+BOOST_AUTO_TEST_CASE(versions_are_negotiated) {
+  const size_t size = 40 + 71 * sizeof(void*);
+  BOOST_CHECK(version_mistake({0, nullptr, 0, 33}, size).empty());
+  BOOST_CHECK(version_mistake({0, nullptr, 0, 500}, 4 * size).empty());
+  BOOST_CHECK(version_mistake({0, nullptr, 0, 32}, size).find("0.32")
+              != std::string::npos);
+  BOOST_CHECK(version_mistake({0, nullptr, 1, 40}, size).find("1.40")
+              != std::string::npos);
+  BOOST_CHECK(version_mistake({0, nullptr, 0, 33}, size - 1).find("too small")
+              != std::string::npos);
+  for (const auto* old : {"0.12", "1.0"}) {
+    const Setting version{"STAND_IN_VERSION", old};
+    check_refused(TROUPE_PJRT_STAND_IN, std::string{"speaks version "} + old);
+  }
+  {
+    const Setting table{"STAND_IN_TABLE", "70"};
+    check_refused(TROUPE_PJRT_STAND_IN, "too small");
+  }
+  for (const auto* fine : {"0.33", "0.200"}) {
+    const Setting version{"STAND_IN_VERSION", fine};
+    const Setting table{"STAND_IN_TABLE", "120"};
+    BOOST_CHECK_EQUAL(Client::of(TROUPE_PJRT_STAND_IN)->plugin().version(),
+                      fine);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_client_is_one_as_long_as_somebody_has_it) {
+  const auto client = Client::of(TROUPE_PJRT_STAND_IN);
+  BOOST_CHECK(Client::of(TROUPE_PJRT_STAND_IN) == client);
+  BOOST_CHECK_EQUAL(client->devices(), 2u);
+  BOOST_CHECK_EQUAL(client->platform(), "interpreter");
+  BOOST_CHECK_EQUAL(client->device_kind(1), "loops");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_plugin_lacks_is_said_in_a_line) {
+  {
+    const Setting fails{"STAND_IN_FAILS", "client"};
+    check_refused(TROUPE_PJRT_STAND_IN, "no chip is free");
+  }
+  const auto graph = make_graph("mlp:20-16-4");
+  const auto says = [](const std::string& what) {
+    return [what](const std::exception& failure) {
+      const std::string text = failure.what();
+      return text.find(what) != std::string::npos
+             && text.find('\n') == std::string::npos;
+    };
+  };
+  BOOST_CHECK_EXCEPTION(make_replica(graph,
+                                     pjrt_device(TROUPE_PJRT_STAND_IN, 2), 3),
+                        InputError, says("the plugin has 2 devices"));
+  PluginProblem problem{graph, 3};
+  Buffer gradient{problem.layout.total};
+  const auto compute = [&] {
+    make_replica(graph, pjrt_device(TROUPE_PJRT_STAND_IN, 0), 3)
+      ->gradient(problem.parameters.data(), problem.batch, gradient.data());
+  };
+  {
+    const Setting fails{"STAND_IN_FAILS", "compile"};
+    BOOST_CHECK_EXCEPTION(compute(), std::runtime_error,
+                          says("compiling: the program is too large"));
+  }
+  compute();
+}
+
+BOOST_AUTO_TEST_CASE(names_of_devices_are_those_of_the_command_line) {
+  BOOST_CHECK_EQUAL(to_string(pjrt_device("a/b.so", 3)), "pjrt:a/b.so:3");
+  BOOST_CHECK_EQUAL(pjrt_device("a", 0).file, pjrt_device("a", 1).file);
+  const auto device = pjrt_device(TROUPE_PJRT_STAND_IN, 0);
+  BOOST_CHECK_EQUAL(numeric_class(device, Precision::float32),
+                    "PJRT interpreter float32 (1)");
+  BOOST_CHECK_EQUAL(numeric_class(device, Precision::bfloat16),
+                    "PJRT interpreter bfloat16 (1)");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,390 @@
+#include "kernels/base/error.hpp"
+#include "kernels/graph/models.hpp"
+#include "kernels/optimizer/norms.hpp"
+#include "kernels/pjrt/replica.hpp"
+#include "tests/unit/kernels/graph_builder.hpp"
+#include "tests/unit/kernels/plugin_problem.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+BOOST_AUTO_TEST_SUITE(pjrt_replica_test)
+
+namespace {
+
+DeviceId plugin_device(uint32_t index = 0) {
+  return pjrt_device(plugin_file(), index);
+}
+
+std::string model_of(const std::string& sample, const std::string& operators) {
+  return R"({"sample": )" + sample + R"(, "operators": [)" + operators + "]}";
+}
+
+/// Loss, hits, gradients and predictions are those of a CPU.
+void check_like_a_cpu(const Graph& graph, uint32_t rows, WholeStep step = {}) {
+  PluginProblem problem{graph, rows};
+  problem.batch.step = step;
+  const auto cpu = make_replica(graph, {}, rows);
+  const auto plugin = make_replica(graph, plugin_device(), rows);
+  Buffer want{problem.layout.total};
+  Buffer found{problem.layout.total};
+  want.fill(0);
+  found.fill(0);
+  std::vector<uint32_t> order;
+  std::vector<uint32_t> told;
+  const auto of_cpu =
+    cpu->gradient(problem.parameters.data(), problem.batch, want.data(),
+                  [&](uint32_t parameter) { order.push_back(parameter); });
+  const auto of_plugin =
+    plugin->gradient(problem.parameters.data(), problem.batch, found.data(),
+                     [&](uint32_t parameter) { told.push_back(parameter); });
+  BOOST_CHECK_CLOSE(of_plugin.loss_sum, of_cpu.loss_sum, 1e-3);
+  BOOST_CHECK_EQUAL(of_plugin.correct, of_cpu.correct);
+  std::ranges::sort(order);
+  std::ranges::sort(told);
+  BOOST_TEST(told == order, boost::test_tools::per_element());
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
+    const auto at = problem.layout.offsets[i];
+    const auto off = difference(found.data() + at, want.data() + at,
+                                graph.parameters[i].size());
+    BOOST_CHECK_MESSAGE(off < 2e-4, "the gradient of "
+                                      << graph.parameters[i].name
+                                      << " is off by " << off);
+  }
+  std::vector<int32_t> classes(rows * graph.labels());
+  auto of_plugin_classes = classes;
+  std::vector<float> outputs(rows * graph.outputs());
+  auto of_plugin_outputs = outputs;
+  const auto scores = cpu->evaluate(problem.parameters.data(), problem.batch,
+                                    {classes.data(), outputs.data()});
+  const auto of_plugin_scores =
+    plugin->evaluate(problem.parameters.data(), problem.batch,
+                     {of_plugin_classes.data(), of_plugin_outputs.data()});
+  BOOST_CHECK_CLOSE(of_plugin_scores.loss_sum, scores.loss_sum, 1e-3);
+  BOOST_CHECK_EQUAL(of_plugin_scores.correct, scores.correct);
+  BOOST_CHECK_LT(
+    difference(of_plugin_outputs.data(), outputs.data(), outputs.size()), 1e-4);
+  if (graph.classes() > 0)
+    BOOST_TEST(of_plugin_classes == classes, boost::test_tools::per_element());
+}
+
+void check_model(const std::string& model, const SampleShape& sample = {},
+                 uint32_t rows = 3, WholeStep step = {}) {
+  BOOST_TEST_CONTEXT(model)
+  check_like_a_cpu(make_graph(model, sample), rows, step);
+}
+
+SampleShape clicks(uint64_t features, uint32_t ids, uint32_t vocabulary) {
+  SampleShape sample;
+  if (features > 0)
+    sample.features = {features};
+  sample.ids = ids;
+  sample.vocabulary = vocabulary;
+  sample.label = LabelKind::binary;
+  return sample;
+}
+
+SampleShape text(uint32_t vocabulary) {
+  SampleShape sample;
+  sample.vocabulary = vocabulary;
+  sample.label = LabelKind::tokens;
+  return sample;
+}
+
+SampleShape images(uint64_t size, uint64_t channels) {
+  SampleShape sample;
+  sample.features = {size, size, channels};
+  sample.classes = 5;
+  return sample;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(mlps_compute_what_a_cpu_does) {
+  check_model("mlp:20-16-4");
+  SampleShape numbers;
+  numbers.features = {7};
+  numbers.label = LabelKind::number;
+  check_model("mlp:7-5-1", numbers);
+}
+
+BOOST_AUTO_TEST_CASE(models_of_images_compute_what_a_cpu_does) {
+  check_model("cnn", images(12, 2), 2);
+  check_model("resnet8", images(8, 3), 3, {7, 3});
+  check_model("resnet8", images(8, 3), 2, {2, 2});
+}
+
+BOOST_AUTO_TEST_CASE(models_of_text_compute_what_a_cpu_does) {
+  check_model("transformer:L2-H2-D12-T9", text(11));
+  check_model("transformer:L1-H1-D8-T5-P0.2", text(7));
+}
+
+BOOST_AUTO_TEST_CASE(models_of_clicks_compute_what_a_cpu_does) {
+  check_model("dlrm", clicks(5, 4, 40));
+  check_model("dlrm", clicks(0, 4, 40));
+  check_model("wide_deep", clicks(5, 3, 30));
+  check_model("logreg", clicks(6, 6, 20));
+  check_model("logreg", clicks(0, 3, 20));
+}
+
+BOOST_AUTO_TEST_CASE(windows_of_all_kinds_compute_what_a_cpu_does) {
+  const auto sample = R"({"features": [9, 7, 4], "classes": 3})";
+  const auto end = R"(, {"kind": "reshape"}, {"kind": "dense",
+    "units": "classes"}, {"kind": "softmax_cross_entropy"})";
+  for (const auto* kind : {
+         R"({"kind": "conv2d", "units": 6, "kernel": 3, "stride": 2,
+             "padding": 1, "groups": 2, "activation": "gelu"})",
+         R"({"kind": "conv2d", "units": 8, "kernel": 3, "padding": "same",
+             "groups": 4, "bias": false})",
+         R"({"kind": "conv2d", "units": 5, "kernel": 2, "stride": 3})",
+         R"({"kind": "max_pool", "kernel": 3, "stride": 2, "padding": 1})",
+         R"({"kind": "max_pool", "kernel": 3, "stride": 1})",
+         R"({"kind": "max_pool"})",
+         R"({"kind": "average_pool", "kernel": 3, "stride": 2, "padding": 1})",
+         R"({"kind": "average_pool", "kernel": 2, "stride": 3})",
+         R"({"kind": "average_pool"})",
+       }) {
+    const auto first = std::string{R"({"kind": "conv2d", "units": 4,
+      "kernel": 1}, )"};
+    check_model(model_of(sample, first + kind + end));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tables_and_pairs_compute_what_a_cpu_does) {
+  const auto sample = R"({"ids": 6, "vocabulary": 12, "label": "binary"})";
+  const auto end = R"(, {"kind": "dense", "units": 1},
+                       {"kind": "sigmoid_cross_entropy"})";
+  for (const auto* kinds : {
+         R"({"kind": "embedding_bag", "width": 5, "mode": "mean"})",
+         R"({"kind": "embedding", "width": 5}, {"kind": "factorization"})",
+         R"({"kind": "embedding", "width": 5}, {"kind": "interaction"})",
+         R"({"kind": "embedding", "width": 5}, {"kind": "transpose",
+             "permutation": [1, 0]}, {"kind": "slice", "axis": 1, "begin": 1,
+             "end": 4}, {"kind": "reshape"})",
+       })
+    check_model(model_of(sample, std::string{kinds} + end));
+}
+
+BOOST_AUTO_TEST_CASE(random_graphs_compute_what_a_cpu_does) {
+  for (uint32_t seed = 1; seed <= 60; ++seed)
+    BOOST_TEST_CONTEXT("seed " << seed)
+  check_like_a_cpu(random_graph(seed), 1 + seed % 4);
+}
+
+BOOST_AUTO_TEST_CASE(several_sizes_of_a_batch_and_changed_parameters_follow) {
+  const auto graph = make_graph("mlp:20-16-4");
+  const auto cpu = make_replica(graph, {}, 8);
+  const auto plugin = make_replica(graph, plugin_device(1), 8);
+  for (uint32_t rows : {8u, 3u, 8u, 1u}) {
+    PluginProblem problem{graph, rows};
+    problem.parameters.data()[0] += static_cast<float>(rows);
+    const auto want = cpu->evaluate(problem.parameters.data(), problem.batch);
+    const auto found = plugin->evaluate(problem.parameters.data(),
+                                        problem.batch);
+    BOOST_CHECK_CLOSE(found.loss_sum, want.loss_sum, 1e-3);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(predictions_need_no_labels) {
+  const auto graph = make_graph("mlp:20-16-4");
+  PluginProblem problem{graph, 3};
+  auto batch = problem.batch;
+  batch.labels = nullptr;
+  std::vector<int32_t> want(3);
+  auto found = want;
+  make_replica(graph, {}, 3)
+    ->evaluate(problem.parameters.data(), batch, {want.data()});
+  make_replica(graph, plugin_device(), 3)
+    ->evaluate(problem.parameters.data(), batch, {found.data()});
+  BOOST_TEST(found == want, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_id_outside_a_table_is_named) {
+  const auto graph = make_graph("logreg", clicks(0, 3, 20));
+  PluginProblem problem{graph, 2};
+  problem.memory.ids()[4] = 20;
+  Buffer gradient{problem.layout.total};
+  BOOST_CHECK_EXCEPTION(
+    make_replica(graph, plugin_device(), 2)
+      ->gradient(problem.parameters.data(), problem.batch, gradient.data()),
+    InputError, [](const InputError& mistake) {
+      return std::string{mistake.what()}.find("id 20 is outside")
+             != std::string::npos;
+    });
+}
+
+// -- parameters that stay on the device ---------------------------------------
+
+namespace {
+
+/// Three steps of two micro-batches each, on a device that keeps everything and
+/// as the host does it.
+void check_steps(const OptimizerOptions& rule, double clip_norm,
+                 const std::string& model = "mlp:20-16-4",
+                 const SampleShape& sample = {}) {
+  const auto graph = make_graph(model, sample);
+  PluginProblem problem{graph, 4};
+  const auto& layout = problem.layout;
+  const auto slots = std::max(1u, state_slots(rule.kind));
+  Buffer parameters{layout.total};
+  Buffer state{slots * layout.total};
+  Buffer gradient{layout.total};
+  Buffer sum{layout.total};
+  std::copy_n(problem.parameters.data(), layout.total, parameters.data());
+  state.fill(0);
+  const auto cpu = make_replica(graph, {}, 4);
+  const auto device = make_resident_replica(graph, plugin_device(), rule, 4);
+  BOOST_REQUIRE(device != nullptr);
+  device->write(parameters.data(), state.data(), layout.total);
+  for (uint64_t number = 1; number <= 3; ++number) {
+    sum.fill(0);
+    device->forget_gradients();
+    for (uint32_t rows : {4u, 3u}) {
+      auto batch = problem.batch;
+      batch.rows = rows;
+      batch.key = number;
+      batch.step = {7, 2};
+      gradient.fill(0);
+      const auto want = cpu->gradient(parameters.data(), batch,
+                                      gradient.data());
+      const auto found = device->push_gradient(batch);
+      BOOST_CHECK_CLOSE(found.loss_sum, want.loss_sum, 1e-2);
+      for (size_t i = 0; i < layout.total; ++i)
+        sum.data()[i] += gradient.data()[i];
+    }
+    device->add_gradients();
+    ResidentReplica::Update how;
+    how.number = number;
+    how.learning_rate = 0.05f;
+    how.samples = 7;
+    how.clip_norm = clip_norm;
+    BOOST_CHECK(device->update(how));
+    std::vector<double> sums;
+    for (auto i : order_by_name(graph)) {
+      std::vector<double> blocks(norm_blocks(graph.parameters[i].size()));
+      square_sum_blocks(sum.data() + layout.offsets[i],
+                        graph.parameters[i].size(), blocks.data());
+      sums.push_back(tree_sum(blocks));
+    }
+    UpdateArgs args;
+    args.samples = 7;
+    args.step = number;
+    args.learning_rate = 0.05f;
+    args.state_stride = layout.total;
+    if (clip_norm > 0)
+      args.gradient_scale = clip_scale(mean_norm(tree_sum(sums), 7), clip_norm);
+    for (size_t i = 0; i < graph.parameters.size(); ++i) {
+      const auto at = layout.offsets[i];
+      set_parameter(args, graph.parameters[i]);
+      args.gradient_sum = sum.data() + at;
+      args.in = args.out = parameters.data() + at;
+      args.state_in = args.state_out = state.data() + at;
+      args.count = graph.parameters[i].size();
+      if (rule.kind == OptimizerKind::lamb) {
+        std::vector<double> values(norm_blocks(args.count));
+        auto directions = values;
+        lamb_square_sum_blocks(rule, args, values.data(), directions.data());
+        args.trust_ratio = trust_ratio(tree_sum(values), tree_sum(directions));
+      }
+      update(rule, args);
+    }
+  }
+  Buffer found{layout.total};
+  Buffer found_state{slots * layout.total};
+  found.fill(0);
+  found_state.fill(0);
+  device->read(found.data(), found_state.data(), layout.total);
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
+    const auto at = layout.offsets[i];
+    const auto count = graph.parameters[i].size();
+    BOOST_CHECK_LT(difference(found.data() + at, parameters.data() + at, count),
+                   5e-4);
+    for (uint32_t slot = 0; slot < state_slots(rule.kind); ++slot)
+      BOOST_CHECK_LT(difference(found_state.data() + slot * layout.total + at,
+                                state.data() + slot * layout.total + at, count),
+                     1e-3);
+  }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(every_optimizer_updates_on_the_device_as_on_the_host) {
+  using enum OptimizerKind;
+  for (auto kind :
+       {sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, ftrl, lamb})
+    for (auto clip_norm : {0.0, 0.05})
+      BOOST_TEST_CONTEXT(to_string(kind) << ", clipped to " << clip_norm) {
+        OptimizerOptions rule;
+        rule.kind = kind;
+        rule.weight_decay = 0.02f;
+        rule.epsilon = 1e-4f; // so that noise of small gradients stays small
+        rule.l1 = 1e-3f;
+        rule.l2 = 1e-3f;
+        check_steps(rule, clip_norm);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(running_statistics_are_updated_on_the_device) {
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::momentum;
+  check_steps(rule, 0, "resnet8", images(8, 3));
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {
+  const auto graph = make_graph("mlp:20-16-4");
+  PluginProblem problem{graph, 4};
+  OptimizerOptions rule;
+  Buffer state{2 * problem.layout.total};
+  state.fill(0);
+  const auto device = make_resident_replica(graph, plugin_device(), rule, 4);
+  device->write(problem.parameters.data(), state.data(), problem.layout.total);
+  const auto kept = problem.memory.features()[3];
+  problem.memory.features()[3] = NAN;
+  device->push_gradient(problem.batch);
+  BOOST_CHECK(!device->update({}));
+  Buffer found{problem.layout.total};
+  found.fill(0);
+  device->read(found.data(), state.data(), problem.layout.total);
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
+    const auto at = problem.layout.offsets[i];
+    BOOST_CHECK_EQUAL(difference(found.data() + at,
+                                 problem.parameters.data() + at,
+                                 graph.parameters[i].size()),
+                      0);
+  }
+  problem.memory.features()[3] = kept;
+  device->push_gradient(problem.batch);
+  BOOST_CHECK(device->update({}));
+}
+
+BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
+  const auto graph = make_graph("logreg", clicks(0, 3, 20));
+  PluginProblem problem{graph, 2};
+  for (size_t i = 0; i < 6; ++i)
+    problem.memory.ids()[i] = static_cast<int32_t>(i);
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::adamw;
+  rule.weight_decay = 0.5f;
+  const auto table = problem.layout.offsets[0];
+  BOOST_REQUIRE(graph.parameters[0].by_rows);
+  for (bool lazy : {false, true}) {
+    Buffer state{2 * problem.layout.total};
+    state.fill(0);
+    const auto device = make_resident_replica(graph, plugin_device(), rule, 2);
+    device->write(problem.parameters.data(), state.data(),
+                  problem.layout.total);
+    device->push_gradient(problem.batch);
+    ResidentReplica::Update how;
+    how.lazy_tables = lazy;
+    BOOST_CHECK(device->update(how));
+    Buffer found{problem.layout.total};
+    device->read(found.data(), state.data(), problem.layout.total);
+    BOOST_CHECK_NE(found.data()[table], problem.parameters.data()[table]);
+    BOOST_CHECK_EQUAL(
+      found.data()[table + 15] == problem.parameters.data()[table + 15], lazy);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
