@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array<std::pair<Strategy, std::string_view>, 9> strategy_names{{
+constexpr std::array<std::pair<Strategy, std::string_view>, 10> strategy_names{{
   {Strategy::one_device, "one_device"},
   {Strategy::mirrored, "mirrored"},
   {Strategy::multi_worker_mirrored, "multi_worker_mirrored"},
@@ -24,6 +24,7 @@ constexpr std::array<std::pair<Strategy, std::string_view>, 9> strategy_names{{
   {Strategy::tensor, "tensor"},
   {Strategy::hybrid, "hybrid"},
   {Strategy::fully_sharded, "fully_sharded"},
+  {Strategy::tpu, "tpu"},
 }};
 
 constexpr std::array<std::pair<Sharding, std::string_view>, 3> sharding_names{{
@@ -70,13 +71,14 @@ bool one_of(const std::string& name, std::initializer_list<const char*> names) {
 std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
   const auto& name = x.all_reduce;
   const bool replicas = x.strategy == Strategy::mirrored
+                        || x.strategy == Strategy::tpu
                         || x.strategy == Strategy::multi_worker_mirrored;
   if (name != "auto" && !replicas)
     return "--all-reduce " + name + " has no effect with strategy "
            + to_string(x.strategy) + ": drop it, or add --strategy mirrored";
   const bool local =
     one_of(name, {"hierarchical_copy", "reduction_to_one_device", "nccl"});
-  if (local && x.strategy != Strategy::mirrored)
+  if (local && x.strategy != Strategy::mirrored && x.strategy != Strategy::tpu)
     return "--all-reduce " + name
            + " is for devices of one process: use ring, halving_doubling or "
              "hierarchical, or add --strategy mirrored";
@@ -223,6 +225,9 @@ std::optional<std::string> mistake(const PlanOptions& x) {
     return "no virtual rank: add --virtual-ranks 1 or more";
   if (x.global_batch == 0)
     return "an empty batch: add --global-batch 1 or more";
+  if (x.strategy == Strategy::tpu && !x.devices.front().starts_with("pjrt:"))
+    return "strategy tpu computes on devices of a PJRT plugin: name them with "
+           "--devices pjrt:/path/libtpu.so, or add --strategy mirrored";
   if (x.strategy == Strategy::one_device && x.devices.size() > 1)
     return "strategy one_device uses one device, not "
            + std::to_string(x.devices.size())

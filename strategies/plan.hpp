@@ -24,6 +24,7 @@ enum class Strategy : uint8_t {
   tensor,
   hybrid,
   fully_sharded,
+  tpu, ///< mirrored, on devices of a PJRT plugin
 };
 enum class Synchronisation : uint8_t { sync, async };
 /// What of a fully sharded job is spread over its workers, each with all of the

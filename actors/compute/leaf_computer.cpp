@@ -31,6 +31,11 @@ TensorView NodeSum::view(uint64_t offset, uint64_t count) const {
 DeviceId parse_device(const std::string& text) {
   DeviceId device;
   const auto colon = text.find(':');
+  if (text.starts_with("pjrt:")) {
+    const auto end = text.rfind(':');
+    return pjrt_device(text.substr(colon + 1, end - colon - 1),
+                       static_cast<uint32_t>(std::stoul(text.substr(end + 1))));
+  }
   if (text.starts_with("cuda"))
     device.kind = DeviceId::Kind::cuda;
   if (colon != std::string::npos)
@@ -49,6 +54,7 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     data_(std::move(data)),
     executor_(executor),
     device_(device),
+    open_(open_device(device)),
     sampling_(job_->sampling),
     whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
     stacked_rows_(whole_nodes_ || executor.threads() > 1

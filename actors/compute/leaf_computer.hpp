@@ -7,6 +7,7 @@
 #include "kernels/engine/executor.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/pjrt/resident.hpp"
 
 #include <memory>
 #include <string>
@@ -63,6 +64,10 @@ public:
   /// fetched meanwhile, where they lie elsewhere and `during` is a step of the
   /// same data epoch. Call from a task of the executor.
   void expect(uint64_t step, RankRange ranks, uint64_t during);
+  /// Computes a rank's leaf, whose gradient a device keeps; of one without
+  /// samples there is none.
+  LeafLoss push_leaf(ResidentReplica& device, uint64_t step, uint32_t rank);
+  uint32_t max_rows() const { return rows_; } ///< of one pass
 
 private:
   using Sum = std::shared_ptr<SumBuffer>;
@@ -99,6 +104,7 @@ private:
   Batch gather(uint64_t step, RankRange ranks, Lane& lane);
   void expect_next(uint64_t step, RankRange ranks);
   WholeStep whole_step(uint64_t step) const;
+  bool strike();
   ParameterReady harmed(float* gradient, const ParameterReady& ready);
   LeafLoss leaf(uint64_t step, RankRange ranks, const float* parameters,
                 Lane& lane, float* gradient, const ParameterReady& ready = {});
@@ -127,6 +133,7 @@ private:
   std::shared_ptr<const Dataset> data_;
   Executor& executor_;
   DeviceId device_;
+  std::shared_ptr<void> open_; ///< the device, before there is a replica
   Sampling sampling_;
   bool whole_nodes_;      ///< a node is one micro-batch
   uint32_t stacked_rows_; ///< that leaves may have in one pass
@@ -139,7 +146,8 @@ private:
   std::shared_ptr<FaultTrigger> faults_; ///< null: none
 };
 
-/// Parses "cpu:0" or "cuda:1"; the text was checked when the job was made.
+/// Parses "cpu:0", "cuda:1" or "pjrt:FILE.so:0"; the text was checked when the
+/// job was made.
 DeviceId parse_device(const std::string& text);
 
 } // namespace troupe

@@ -106,17 +106,22 @@ WholeStep LeafComputer::whole_step(uint64_t step) const {
   return {sampling_.step(step).count, sampling_.filled(step)};
 }
 
-/// What a fault does to the pass that begins: a value becomes NaN half-way
-/// through its backward part, the device fails, or there is no memory.
-ParameterReady LeafComputer::harmed(float* gradient,
-                                    const ParameterReady& ready) {
+/// What a fault does to the pass that begins: the device fails, or there is no
+/// memory. Returns whether a value is to become NaN.
+bool LeafComputer::strike() {
   const auto harm = faults_ ? faults_->take_harm() : FaultTrigger::Harm::none;
   if (harm == FaultTrigger::Harm::failure)
     throw std::runtime_error("the device fails: uncorrectable memory error, as "
                              "was asked for");
   if (harm == FaultTrigger::Harm::memory)
     ask_for_too_much();
-  if (harm == FaultTrigger::Harm::none)
+  return harm != FaultTrigger::Harm::none;
+}
+
+/// Half-way through the backward part of the pass that begins.
+ParameterReady LeafComputer::harmed(float* gradient,
+                                    const ParameterReady& ready) {
+  if (!strike())
     return ready;
   return
     [this, gradient, &ready, left = job_->worker_graph.parameters.size() / 2](
@@ -136,6 +141,21 @@ LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
   const auto stats = lane.replica->gradient(parameters, batch, gradient,
                                             harmed(gradient, ready));
   return {ranks.lo, stats.loss_sum, batch.rows};
+}
+
+LeafLoss LeafComputer::push_leaf(ResidentReplica& device, uint64_t step,
+                                 uint32_t rank) {
+  if (!filled(step, {rank, rank + 1}))
+    return {rank, 0, 0};
+  auto& memory = lanes_.front();
+  if (!memory.batch)
+    memory.batch = std::make_unique<BatchMemory>(job_->graph, rows_);
+  const auto batch = gather(step, {rank, rank + 1}, memory);
+  const bool spoils = strike();
+  const auto stats = device.push_gradient(batch);
+  return {rank,
+          spoils ? std::numeric_limits<double>::quiet_NaN() : stats.loss_sum,
+          batch.rows};
 }
 
 /// All leaves of a node in one pass.

@@ -11,12 +11,15 @@
 namespace troupe {
 namespace {
 
-/// The GPU that the job trains on, where this process sees it: a processor
-/// would take longer to evaluate than the epoch took to train.
+/// The GPU, or the plugin's device, that the job trains on, where this process
+/// sees it: a processor would take longer to evaluate than the epoch took to
+/// train. A TPU is one process's.
 DeviceId evaluation_device(const Job& job) {
   auto device = parse_device(job.options.devices.front());
-  const bool usable = device.kind == DeviceId::Kind::cuda
-                      && device.index < cuda_device_count();
+  const bool usable = device.kind == DeviceId::Kind::pjrt
+                        ? !job.options.processes
+                        : device.kind == DeviceId::Kind::cuda
+                            && device.index < cuda_device_count();
   return usable ? device : DeviceId{};
 }
 

@@ -350,7 +350,7 @@ Scores score(const TrainedModel& model, const Dataset& data, DeviceId device,
   make_graph(model.graph.text, data.shape);
   // A GPU has one stream here; more threads would only take turns.
   Executor executor{to_string(device),
-                    device.kind == DeviceId::Kind::cuda ? 1 : threads};
+                    device.kind == DeviceId::Kind::cpu ? threads : 1};
   std::promise<Scores> done;
   executor.submit([&] {
     try {

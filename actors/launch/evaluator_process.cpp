@@ -59,8 +59,9 @@ private:
     const auto model = load_trained_model(
       job_.model, samples_->shape, checkpoint.folder, job_.cut.virtual_slices);
     auto device = parse_device(job_.devices.front());
-    if (device.kind == DeviceId::Kind::cuda
-        && device.index >= cuda_device_count())
+    if (device.kind == DeviceId::Kind::pjrt // the workers have it
+        || (device.kind == DeviceId::Kind::cuda
+            && device.index >= cuda_device_count()))
       device = {};
     const auto scores = score(model, *samples_, device,
                               job_.threads_per_device);

@@ -70,7 +70,8 @@ LocalGroups::LocalGroups(std::shared_ptr<const Job> job)
   : job_(std::move(job)) {
   const auto strategy = job_->options.strategy;
   const bool may_share = strategy == Strategy::central_storage
-                         || strategy == Strategy::mirrored;
+                         || strategy == Strategy::mirrored
+                         || strategy == Strategy::tpu;
   if (!may_share || over_streams())
     return;
   const auto arrays = VariableBanks::arrays_of(*job_, 2);

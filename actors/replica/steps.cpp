@@ -47,6 +47,8 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     variables_ = context_.groups->variables();
   shares_variables_ = variables_ != nullptr;
   make_arrays();
+  if (alone())
+    resident_ = ResidentSteps::on_device(context_, computer_);
   count_from_ = first_period(job_).count_from();
   version_ = variables_->version();
 }
@@ -84,6 +86,8 @@ ReducerLayout ReplicaSteps::layout(const ReplicaStart& start) const {
 
 void ReplicaSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
   variables_->initialise(job_, beginning.get());
+  if (resident_)
+    resident_->forget();
   count_from_ = beginning ? beginning->period().count_from() : 0;
   hold(variables_->version());
 }
@@ -270,6 +274,8 @@ bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
 }
 
 bool ReplicaSteps::take_alone(uint64_t step, StepOutcome& outcome) {
+  if (resident_)
+    return resident_->take(step, moment(step), *variables_, outcome);
   if (!compute(step, outcome))
     return false;
   update_whole(step);
@@ -324,6 +330,8 @@ void ReplicaSteps::update_whole(uint64_t step) {
 }
 
 std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
+  if (resident_)
+    resident_->read(*variables_, version_);
   return snapshot_of(job_, context_.job_id, *variables_, version_,
                      moment(version_).count, own_slices_);
 }

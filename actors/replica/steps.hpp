@@ -3,6 +3,7 @@
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/job/slice_update.hpp"
 #include "actors/replica/epoch_group.hpp"
+#include "actors/replica/resident_steps.hpp"
 #include "actors/replica/sums.hpp"
 #include "actors/role/context.hpp"
 #include "strategies/bucket_tuning.hpp"
@@ -21,8 +22,8 @@ namespace troupe {
 ///
 /// Two banks of variables: a step reads version s and writes s + 1, whoever
 /// writes; nobody touches s until all have s + 1 (PROTOCOL 9). A replica
-/// without peers updates in place. Where a step fails, what was computed of it
-/// is kept for the next epoch.
+/// without peers updates in place, or leaves that to a device that can. Where a
+/// step fails, what was computed of it is kept for the next epoch.
 class ReplicaSteps {
 public:
   ReplicaSteps(const RoleContext& context, Executor& executor);
@@ -82,6 +83,8 @@ private:
   BucketTuning tuning_{1};
   std::vector<uint32_t> by_place_; ///< slices in order of the flat buffer
   LeafComputer computer_;
+  /// Null: variables are the host's, which updates.
+  std::unique_ptr<ResidentSteps> resident_;
   ReplicaSums sums_;
   std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;

@@ -129,6 +129,9 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
       tensorboard->end(result.status == 0);
     return conclude(console, result);
   };
+  if (settings.job.devices.front().starts_with("pjrt:") && run.events.note)
+    run.events.note("devices of PJRT plugins were tried with XLA on CPUs, not "
+                    "on a TPU: docs/tpu.md");
   if (!settings.job.processes) {
     auto result = run_in_process(run, load_job_data(settings.job));
     return end_run(result);

@@ -5,6 +5,8 @@
 #include "kernels/base/error.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <string_view>
 
 namespace troupe {
 
@@ -13,8 +15,10 @@ namespace {
 constexpr uint32_t max_devices = 1024;
 constexpr uint32_t max_virtual_devices = 64;
 constexpr auto expected =
-  "expected cpu:N, cuda:I[,cuda:J], cuda:all or cuda:0*2 (two virtual devices "
-  "on one GPU), for example cpu:2";
+  "expected cpu:N, cuda:I[,cuda:J], cuda:all, cuda:0*2 (two virtual devices "
+  "on one GPU) or pjrt:FILE.so[:N] (N devices of a PJRT plugin), for example "
+  "cpu:2";
+constexpr std::string_view plugin_prefix = "pjrt:";
 
 std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
   std::vector<std::string> out;
@@ -60,6 +64,45 @@ std::string gpu_of(const std::string& device) {
   return device.substr(0, device.find('.'));
 }
 
+bool is_of_plugin(const std::string& device) {
+  return device.starts_with(plugin_prefix);
+}
+
+/// pjrt:FILE:1 without its number.
+std::string plugin_of(const std::string& device) {
+  return device.substr(0, device.rfind(':'));
+}
+
+/// pjrt:FILE.so[:N]; without N one device.
+std::vector<std::string> plugin_devices(const std::string& text) {
+  auto plugin = text;
+  uint64_t count = 1;
+  const auto last = text.find_last_not_of("0123456789");
+  if (last >= plugin_prefix.size() && last + 1 < text.size()
+      && text[last] == ':') {
+    plugin = text.substr(0, last);
+    try {
+      count = parse_whole(text.substr(last + 1), 1, max_devices);
+    } catch (const UsageError&) {
+      throw UsageError("expected pjrt:FILE.so:N with N from 1 to "
+                       + std::to_string(max_devices)
+                       + ", the number of the plugin's devices");
+    }
+  }
+  if (plugin.size() == plugin_prefix.size())
+    throw UsageError(expected);
+  return numbered(plugin, count);
+}
+
+void check_plugin(const std::string& device) {
+  const auto file = plugin_of(device).substr(plugin_prefix.size());
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(file, failure))
+    throw InputError("--devices pjrt:" + file
+                     + ": there is no such file; name "
+                       "a PJRT plugin, for example pjrt:/path/libtpu.so");
+}
+
 bool computes(const Settings& settings) {
   return settings.command != "plan" && !settings.print_config;
 }
@@ -93,6 +136,8 @@ std::vector<std::string> default_devices(const Settings& settings,
 
 uint32_t default_threads(const Settings& settings, uint32_t cores) {
   const auto& job = settings.job;
+  if (is_of_plugin(job.devices.front())) // it has threads of its own
+    return 1;
   auto users = static_cast<uint32_t>(job.devices.size());
   if (job.strategy == Strategy::multi_worker_mirrored)
     users *= job.workers;
@@ -108,6 +153,8 @@ uint32_t default_threads(const Settings& settings, uint32_t cores) {
 std::vector<std::string> parse_devices(const std::string& text) {
   if (text == "cuda:all")
     return {text};
+  if (is_of_plugin(text))
+    return plugin_devices(text);
   if (text.rfind("cpu:", 0) == 0) {
     try {
       return numbered("cpu", parse_whole(text.substr(4), 1, max_devices));
@@ -134,6 +181,8 @@ std::string print_devices(const std::vector<std::string>& devices) {
     return {};
   if (devices.front().rfind("cpu:", 0) == 0)
     return "cpu:" + std::to_string(devices.size());
+  if (is_of_plugin(devices.front()))
+    return plugin_of(devices.front()) + ":" + std::to_string(devices.size());
   std::string out;
   for (auto at = devices.begin(); at != devices.end();) {
     const auto gpu = gpu_of(*at);
@@ -154,6 +203,8 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
   auto& devices = settings.job.devices;
   if (devices.empty())
     devices = default_devices(settings, around);
+  if (is_of_plugin(devices.front()) && computes(settings))
+    check_plugin(devices.front());
   auto all = devices.front() == "cuda:all";
   auto needed = devices.front().rfind("cuda:", 0) == 0 && computes(settings);
   auto there = all || needed ? around.cuda_devices() : 0;

@@ -55,8 +55,8 @@ Binding strategy() {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
                             "central_storage", "parameter_server", "pipeline",
-                            "hybrid", "fully_sharded", "tensor"},
-                           {"tpu"});
+                            "hybrid", "fully_sharded", "tensor", "tpu"},
+                           {});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
@@ -270,14 +270,17 @@ void add_places(std::vector<Flag>& flags) {
         "pipeline (layers on stages); tensor (slices of layers on members); "
         "hybrid (several pipelines, or groups of tensor members, side by "
         "side); "
-        "fully_sharded (workers keep a share of the model each)",
+        "fully_sharded (workers keep a share of the model each); "
+        "tpu (a replica on each device of a PJRT plugin)",
         strategy()}});
   add(flags, group, on_all,
       {{"devices", "D", text_flag,
         "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
         "cpu:cores, at most one a virtual rank; parameter_server, "
         "multi_worker_mirrored and fully_sharded: cpu:1",
-        "cpu:N (N CPU devices), cuda:I[,cuda:J] or cuda:all", devices()},
+        "cpu:N (N CPU devices), cuda:I[,cuda:J], cuda:all or pjrt:FILE.so[:N] "
+        "(N devices of a PJRT plugin)",
+        devices()},
        {"threads-per-device", "N", number_flag,
         "cores / devices, or cores / workers",
         "threads that compute on each device",

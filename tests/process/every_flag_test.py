@@ -373,6 +373,7 @@ TRAIN = {
                       command="plan"),
     "seed": differs("--seed", "1"),
     "strategy": field("strategy", "one_device", "--strategy", "one_device"),
+    # and pjrt:FILE with --strategy tpu: tests/process/tpu_test.py
     "devices": field("device", ["cpu:0", "cpu:1", "cpu:2"], "--devices",
                      "cpu:3"),
     "threads-per-device": threads,

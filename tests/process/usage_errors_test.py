@@ -217,9 +217,16 @@ class UsageErrors(unittest.TestCase):
         for flag in ("--chaos",):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
-        for flag, value in (("--strategy", "tpu"),
-                            ("--sync-data", "parameter_server")):
+        for flag, value in (("--sync-data", "parameter_server"),):
             self.check(["train", *DIGITS, flag, value], 2, "not available yet")
+
+    def test_devices_of_a_plugin_need_one(self):
+        self.check(["train", *DIGITS, "--strategy", "tpu"], 2,
+                   r"--devices pjrt:")
+        self.check(["train", *DIGITS, "--devices", "pjrt:/nowhere.so"], 1,
+                   r"/nowhere\.so: there is no such file")
+        self.check(["train", *DIGITS, "--devices", f"pjrt:{self.troupe}"], 1,
+                   r"pjrt:.*cannot be loaded")
 
     def test_a_configuration_file_is_checked_with_line_and_key(self):
         path = self.folder / "job.toml"

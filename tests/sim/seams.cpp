@@ -9,6 +9,7 @@
 #include "actors/role/caf_metrics.hpp"
 #include "actors/role/context.hpp"
 #include "actors/role/link_terms.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/engine/executor.hpp"
 #include "monitoring/metrics.hpp"
 #include "tests/sim/fiber.hpp"
@@ -159,6 +160,11 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     rows_(job_->max_rows()),
     memory_(std::move(memory)),
     faults_(std::move(faults)) {}
+
+LeafLoss LeafComputer::push_leaf(ResidentReplica&, uint64_t, uint32_t) {
+  kernels::require(false, "no device of a simulation keeps variables");
+  return {};
+}
 
 namespace {
 

@@ -36,7 +36,6 @@ BOOST_AUTO_TEST_CASE(checkpoint_is_told_what_to_do_and_where) {
 
 BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
   const std::vector<std::pair<const char*, const char*>> values{
-    {"--strategy", "tpu"},
     {"--sync-data", "parameter_server"},
   };
   for (const auto& [flag, value] : values) {
@@ -158,6 +157,28 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_no_usage_error) {
        {"cpu:0", "cpu:", "cpu:2,cpu:3", "gpu:0", "cuda:", "cuda:0,", "cuda:x",
         "cuda:0*", "cuda:0*0", "2", "cuda:0,cuda:all"})
     check_has(train_usage({"--devices", bad}), "--devices");
+}
+
+BOOST_AUTO_TEST_CASE(a_plugin_that_is_not_there_is_no_usage_error) {
+  try {
+    train({"--devices", "pjrt:/nowhere/libtpu.so:2"});
+    BOOST_ERROR("accepted");
+  } catch (const UsageError&) {
+    BOOST_ERROR("a usage error");
+  } catch (const InputError& failure) {
+    check_has(failure.what(),
+              "--devices pjrt:/nowhere/libtpu.so: there is no such file");
+  }
+  for (const auto* bad : {"pjrt:", "pjrt::2", "pjrt:a.so:0", "pjrt:a.so:9999"})
+    check_has(train_usage({"--devices", bad}), "--devices");
+}
+
+BOOST_AUTO_TEST_CASE(strategy_tpu_needs_devices_of_a_plugin) {
+  for (const auto& devices : {Words{}, Words{"--devices", "cpu:2"}}) {
+    auto flags = devices;
+    flags.insert(flags.begin(), {"--strategy", "tpu"});
+    check_has(train_usage(flags), "--devices pjrt:");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_public_address_needs_certificates) {
@@ -289,7 +310,8 @@ BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
   check_has(complaint("save = true\n"), "save");
   check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
   check_has(complaint("chaos = \"x\"\n"), "not available yet");
-  check_has(complaint("strategy = \"tpu\"\n"), "not available yet");
+  check_has(complaint("sync-data = \"parameter_server\"\n"),
+            "not available yet");
   check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
   check_has(complaint("config = \"x\"\n"), "unknown key config");
   check_has(complaint("lr = = 1\n"), "not valid TOML");

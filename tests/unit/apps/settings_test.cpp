@@ -252,6 +252,21 @@ BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
   BOOST_CHECK_THROW(train({"--devices", "cuda:2"}), InputError);
 }
 
+BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
+  File file{"no plugin, but a file"};
+  const auto plugin = "pjrt:" + file.path();
+  const auto one = train({"--strategy", "one_device", "--devices", plugin});
+  BOOST_CHECK_EQUAL(one.job.devices.size(), 1);
+  BOOST_CHECK_EQUAL(one.job.devices.front(), plugin + ":0");
+  BOOST_CHECK_EQUAL(one.job.threads_per_device, 1);
+  const auto two = train({"--strategy", "tpu", "--devices", plugin + ":2"});
+  BOOST_CHECK(two.job.strategy == Strategy::tpu);
+  BOOST_CHECK(!two.job.processes);
+  BOOST_CHECK_EQUAL(two.job.devices.back(), plugin + ":1");
+  BOOST_CHECK_EQUAL(print_devices(two.job.devices), plugin + ":2");
+  BOOST_CHECK_EQUAL(parse_devices("pjrt:a:b.so").front(), "pjrt:a:b.so:0");
+}
+
 BOOST_AUTO_TEST_CASE(an_option_that_is_off_in_the_file_is_not_given) {
   File file{"strategy = \"parameter_server\"\nsync = false\nasync = true\n"
             "quiet = false\nin-process = false\nsave = \"\"\n"};

@@ -506,11 +506,22 @@ BOOST_AUTO_TEST_CASE(one_device_refuses_a_second_one) {
                 "--devices, or add --strategy mirrored");
 }
 
+BOOST_AUTO_TEST_CASE(tpu_is_mirrored_on_devices_of_a_plugin) {
+  auto options = mirrored(2);
+  options.strategy = Strategy::tpu;
+  BOOST_TEST(refusal(options).starts_with(
+    "strategy tpu computes on devices of a PJRT plugin"));
+  options.devices = {"pjrt:a.so:0", "pjrt:a.so:1"};
+  const auto plan = planned(options);
+  BOOST_TEST(plan.of_kind(RoleKind::worker).size() == 2u);
+  BOOST_TEST(plan.reduction == planned(mirrored(2)).reduction);
+}
+
 BOOST_AUTO_TEST_CASE(names_of_strategies_read_back) {
   for (auto value : {Strategy::one_device, Strategy::mirrored,
                      Strategy::multi_worker_mirrored, Strategy::central_storage,
                      Strategy::parameter_server, Strategy::pipeline,
-                     Strategy::tensor, Strategy::hybrid}) {
+                     Strategy::tensor, Strategy::hybrid, Strategy::tpu}) {
     auto read = Strategy::one_device;
     BOOST_TEST(parse(to_string(value), read));
     BOOST_TEST((read == value));
