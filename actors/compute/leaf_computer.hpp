@@ -64,6 +64,7 @@ public:
   /// fetched meanwhile, where they lie elsewhere and `during` is a step of the
   /// same data epoch. Call from a task of the executor.
   void expect(uint64_t step, RankRange ranks, uint64_t during);
+
   /// Computes a rank's leaf, whose gradient a device keeps; of one without
   /// samples there is none.
   LeafLoss push_leaf(ResidentReplica& device, uint64_t step, uint32_t rank);

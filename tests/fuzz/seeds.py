@@ -50,7 +50,7 @@ def greetings():
     def text(value):
         return struct.pack("<H", len(value)) + value
 
-    yield "hello", b"\0" + struct.pack("<IIB", 0x6f6c6c68, 3, 1) \
+    yield "hello", b"\0" + struct.pack("<IIB", 0x6f6c6c68, 4, 1) \
         + text(b"0" * 32) + struct.pack("<4Q", 1, 2, 3, 4) + text(b"ps:0") \
         + text(b"worker:1") + struct.pack("<II3B", 1, 2, 0, 1, 0)
     yield "older", b"\0" + struct.pack("<II", 0x6f6c6c68, 1)

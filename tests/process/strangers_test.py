@@ -42,7 +42,7 @@ def basp_header(operation, payload_bytes, words=b""):
                        1) + words
 
 
-def greeting(revision=3, purpose=1, key="0" * 32, epoch=1, name="ps:0"):
+def greeting(revision=4, purpose=1, key="0" * 32, epoch=1, name="ps:0"):
     """What a link says first (actors/links/hello.hpp)."""
     def text(value):
         return struct.pack("<H", len(value)) + value.encode()

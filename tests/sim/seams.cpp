@@ -161,6 +161,9 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     memory_(std::move(memory)),
     faults_(std::move(faults)) {}
 
+/// Samples of a simulation lie everywhere.
+void LeafComputer::expect(uint64_t, RankRange, uint64_t) {}
+
 LeafLoss LeafComputer::push_leaf(ResidentReplica&, uint64_t, uint32_t) {
   kernels::require(false, "no device of a simulation keeps variables");
   return {};
