@@ -5,6 +5,7 @@
 #include "kernels/cpu/elementwise_loops.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/graph/model_spec.hpp"
+#include "kernels/graph/rotary_turns.hpp"
 
 #include <algorithm>
 

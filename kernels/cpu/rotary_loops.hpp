@@ -4,7 +4,6 @@
 #include "kernels/graph/graph.hpp"
 
 #include <cstddef>
-#include <vector>
 
 namespace troupe::kernels {
 
@@ -19,11 +18,6 @@ struct RotaryShape {
 
 /// The shape of places [width] of an operator.
 RotaryShape rotary_shape(const OpAttributes& attributes, size_t width);
-
-/// Cosines and sines of the angles of places [0, length), by own functions, so
-/// with the same bits on every machine. Shape: [length, 2, head / 2].
-std::vector<float> rotary_turns(const OpAttributes& attributes, size_t head,
-                                size_t length);
 
 /// y (+)= x turned. Shapes: x and y [places, stride]; turns [places, head], of
 /// these places.

@@ -37,6 +37,32 @@ Normal normal_of(Program& p, const Tensor& x) {
           p.binary("multiply", e, 0.39894228f)};
 }
 
+/// gelu_tanh(x) is x times the sigmoid of twice what tanh is taken of.
+struct Logistic {
+  Tensor share; ///< that sigmoid
+  Tensor slope; ///< of its argument
+};
+
+Logistic logistic_of(Program& p, const Tensor& x) {
+  const auto limited = // far from where anything changes any more
+    p.binary("maximum", p.binary("minimum", x, 1e4f), -1e4f);
+  const auto square = p.multiply(limited, limited);
+  constexpr float linear = 1.59576912f; // 2 sqrt(2 / pi)
+  const auto argument = p.multiply(
+    limited,
+    p.binary("add", p.binary("multiply", square, 0.0713548163f), linear));
+  return {p.unary("logistic", argument),
+          p.binary("add", p.binary("multiply", square, 0.214064449f), linear)};
+}
+
+/// The slope of z times a sigmoid, `share`, whose argument has that slope.
+Tensor slope_of_product(Program& p, const Tensor& z, const Tensor& share,
+                        const Tensor& slope) {
+  const auto one = p.constant(1, z.shape());
+  const auto change = p.multiply(p.subtract(one, share), slope);
+  return p.multiply(share, p.add(one, p.multiply(z, change)));
+}
+
 } // namespace
 
 Tensor activated(Program& p, Activation kind, const Tensor& z) {
@@ -55,6 +81,8 @@ Tensor activated(Program& p, Activation kind, const Tensor& z) {
       return p.unary("tanh", z);
     case Activation::sigmoid:
       return p.unary("logistic", z);
+    case Activation::gelu_tanh:
+      return p.multiply(z, logistic_of(p, z).share);
   }
   return z;
 }
@@ -76,8 +104,7 @@ Tensor activation_gradient(Program& p, Activation kind, const Tensor& z,
     }
     case Activation::silu: {
       const auto s = p.unary("logistic", z);
-      const auto slope = p.add(one(), p.multiply(z, p.subtract(one(), s)));
-      return p.multiply(d, p.multiply(s, slope));
+      return p.multiply(d, slope_of_product(p, z, s, one()));
     }
     case Activation::tanh: {
       const auto y = p.unary("tanh", z);
@@ -86,6 +113,11 @@ Tensor activation_gradient(Program& p, Activation kind, const Tensor& z,
     case Activation::sigmoid: {
       const auto y = p.unary("logistic", z);
       return p.multiply(d, p.multiply(y, p.subtract(one(), y)));
+    }
+    case Activation::gelu_tanh: {
+      const auto logistic = logistic_of(p, z);
+      return p.multiply(d,
+                        slope_of_product(p, z, logistic.share, logistic.slope));
     }
   }
   return d;
@@ -100,6 +132,43 @@ OpGradients activation_backward(LoweredOp& at, const Tensor& d) {
   if (at.wants[0])
     out.inputs[0] = activation_gradient(at.program, at.attributes().activation,
                                         at.inputs[0], d);
+  return out;
+}
+
+// -- gates --------------------------------------------------------------------
+
+namespace {
+
+struct Halves {
+  Tensor first;
+  Tensor second;
+};
+
+/// Of the last extent.
+Halves halves_of(Program& p, const Tensor& x) {
+  const auto last = x.rank() - 1;
+  const auto width = x.shape()[last];
+  return {p.slice(x, last, 0, width / 2), p.slice(x, last, width / 2, width)};
+}
+
+} // namespace
+
+Tensor swiglu_forward(LoweredOp& at) {
+  auto& p = at.program;
+  const auto x = halves_of(p, at.inputs[0]);
+  return p.multiply(activated(p, Activation::silu, x.first), x.second);
+}
+
+OpGradients swiglu_backward(LoweredOp& at, const Tensor& d) {
+  auto& p = at.program;
+  OpGradients out{{std::nullopt}, {}};
+  if (!at.wants[0])
+    return out;
+  const auto x = halves_of(p, at.inputs[0]);
+  out.inputs[0] = p.concatenate(
+    {activation_gradient(p, Activation::silu, x.first, p.multiply(d, x.second)),
+     p.multiply(d, activated(p, Activation::silu, x.first))},
+    d.rank() - 1);
   return out;
 }
 

@@ -20,6 +20,8 @@ constexpr Lowering lowerings[] = {
   {OpKind::embedding, embedding_forward, embedding_backward},
   {OpKind::embedding_bag, embedding_bag_forward, embedding_bag_backward},
   {OpKind::attention, attention_forward, attention_backward},
+  {OpKind::rotary, rotary_forward, rotary_backward},
+  {OpKind::swiglu, swiglu_forward, swiglu_backward},
   {OpKind::interaction, interaction_forward, interaction_backward},
   {OpKind::factorization, factorization_forward, factorization_backward},
   {OpKind::concat, concat_forward, concat_backward},

@@ -1,5 +1,7 @@
-// Operators that are products: dense layers, attention, pairs of vectors.
+// Operators that are products: dense layers, attention and its places, pairs of
+// vectors.
 
+#include "kernels/graph/rotary_turns.hpp"
 #include "kernels/stablehlo/lowered_op.hpp"
 
 #include <algorithm>
@@ -43,7 +45,8 @@ OpGradients dense_backward(LoweredOp& at, const Tensor& d) {
 
 namespace {
 
-/// Query, key and value of x [rows, t, 3 d], each [rows, t, heads, width].
+/// Query, key and value of x [rows, t, (heads + 2 key heads) width], each
+/// [rows, t, heads, width]: keys and values once for each head of queries.
 struct Heads {
   Tensor query;
   Tensor key;
@@ -54,14 +57,24 @@ struct Heads {
 Heads heads_of(LoweredOp& at) {
   auto& p = at.program;
   const auto& x = at.inputs[0];
-  const auto width = x.shape()[2] / 3;
   const uint64_t heads = at.attributes().heads;
-  const Shape shape{x.shape()[0], x.shape()[1], heads, width / heads};
-  const auto part = [&](uint64_t i) {
-    return p.reshape(p.slice(x, 2, i * width, (i + 1) * width), shape);
+  const uint64_t key_heads = at.attributes().key_heads();
+  const auto width = x.shape()[2] / (heads + 2 * key_heads);
+  const auto part = [&](uint64_t begin, uint64_t count) {
+    return p.reshape(p.slice(x, 2, begin * width, (begin + count) * width),
+                     {x.shape()[0], x.shape()[1], count, width});
   };
-  return {part(0), part(1), part(2),
-          1.0f / std::sqrt(static_cast<float>(width / heads))};
+  const auto shared = [&](const Tensor& few) {
+    if (heads == key_heads)
+      return few;
+    const Shape each{x.shape()[0], x.shape()[1], key_heads, heads / key_heads,
+                     width};
+    return p.reshape(p.broadcast(few, each, {0, 1, 2, 4}),
+                     {x.shape()[0], x.shape()[1], heads, width});
+  };
+  return {part(0, heads), shared(part(heads, key_heads)),
+          shared(part(heads + key_heads, key_heads)),
+          1.0f / std::sqrt(static_cast<float>(width))};
 }
 
 /// Of queries by keys [rows, heads, t, t]: the key is not later.
@@ -75,6 +88,16 @@ Tensor side_by_side(Program& p, const Tensor& of_heads) {
   const auto turned = p.transpose(of_heads, {0, 2, 1, 3});
   const auto& shape = turned.shape();
   return p.reshape(turned, {shape[0], shape[1], shape[2] * shape[3]});
+}
+
+/// The same of heads that queries share in groups: the sum over each.
+Tensor side_by_side(Program& p, const Tensor& of_heads, uint64_t key_heads) {
+  const auto& shape = of_heads.shape();
+  if (shape[1] == key_heads)
+    return side_by_side(p, of_heads);
+  const Shape groups{shape[0], key_heads, shape[1] / key_heads, shape[2],
+                     shape[3]};
+  return side_by_side(p, p.sum(p.reshape(of_heads, groups), {2}));
 }
 
 } // namespace
@@ -110,11 +133,67 @@ OpGradients attention_backward(LoweredOp& at, const Tensor& d) {
     p.multiply(weights,
                p.subtract(dw, p.broadcast_along_rows(mean, dw.shape()))),
     scale);
+  const auto keys = at.attributes().key_heads();
   out.inputs[0] = p.concatenate(
     {side_by_side(p, p.dot(dz, key, {{0, 1}, {0, 2}, {3}, {1}})),
-     side_by_side(p, p.dot(dz, query, {{0, 1}, {0, 2}, {2}, {1}})),
-     side_by_side(p, p.dot(weights, dy, {{0, 1}, {0, 2}, {2}, {1}}))},
+     side_by_side(p, p.dot(dz, query, {{0, 1}, {0, 2}, {2}, {1}}), keys),
+     side_by_side(p, p.dot(weights, dy, {{0, 1}, {0, 2}, {2}, {1}}), keys)},
     2);
+  return out;
+}
+
+// -- rotary -------------------------------------------------------------------
+
+namespace {
+
+/// x [rows, t, (heads + 2 key heads) width], whose queries and keys are turned
+/// forth (1) or back (-1).
+Tensor turned(LoweredOp& at, const Tensor& x, float direction) {
+  auto& p = at.program;
+  const uint64_t rows = x.shape()[0];
+  const uint64_t length = x.shape()[1];
+  const uint64_t heads = at.attributes().heads + at.attributes().key_heads();
+  const auto width = x.shape()[2] / (heads + at.attributes().key_heads());
+  const auto half = width / 2;
+  const auto turns = rotary_turns(at.attributes(), width, length);
+  std::vector<float> cosines;
+  std::vector<float> sines;
+  for (uint64_t i = 0; i < length * width; i += width)
+    for (uint64_t k = 0; k < half; ++k) {
+      cosines.push_back(turns[i + k]);
+      sines.push_back(direction * turns[i + half + k]);
+    }
+  const bool interleaved = at.attributes().interleaved;
+  const Shape pairs = interleaved ? Shape{rows, length, heads, half, 2}
+                                  : Shape{rows, length, heads, 2, half};
+  const uint32_t side = interleaved ? 4 : 3;
+  const auto points = p.reshape(p.slice(x, 2, 0, heads * width), pairs);
+  const auto first = p.slice(points, side, 0, 1);
+  const auto second = p.slice(points, side, 1, 2);
+  const std::vector<uint32_t> places{1, interleaved ? 3u : 4u};
+  const auto cosine = p.broadcast(p.numbers(cosines, {length, half}),
+                                  first.shape(), places);
+  const auto sine = p.broadcast(p.numbers(sines, {length, half}), first.shape(),
+                                places);
+  const auto done = p.concatenate(
+    {p.subtract(p.multiply(first, cosine), p.multiply(second, sine)),
+     p.add(p.multiply(second, cosine), p.multiply(first, sine))},
+    side);
+  return p.concatenate({p.reshape(done, {rows, length, heads * width}),
+                        p.slice(x, 2, heads * width, x.shape()[2])},
+                       2);
+}
+
+} // namespace
+
+Tensor rotary_forward(LoweredOp& at) {
+  return turned(at, at.inputs[0], 1);
+}
+
+OpGradients rotary_backward(LoweredOp& at, const Tensor& d) {
+  OpGradients out{{std::nullopt}, {}};
+  if (at.wants[0])
+    out.inputs[0] = turned(at, d, -1);
   return out;
 }
 

@@ -163,6 +163,19 @@ Tensor Program::table(const std::vector<int32_t>& values) {
   return filled(bracketed(values), {{values.size()}, Element::i32});
 }
 
+/// As the bytes that they are, since no number is cut short then.
+Tensor Program::numbers(const std::vector<float>& values, const Shape& shape) {
+  require(!values.empty() && values.size() == elements(shape),
+          "as many numbers as the shape has");
+  constexpr const char* digits = "0123456789ABCDEF";
+  std::string bytes{"\"0x"};
+  for (const auto value : values)
+    for (auto bits = std::bit_cast<uint32_t>(value), i = 0u; i < 4;
+         ++i, bits >>= 8)
+      bytes.append({digits[bits >> 4 & 15], digits[bits & 15]});
+  return filled(bytes + '"', {shape, Element::f32});
+}
+
 Tensor Program::binary(std::string_view op, const Tensor& a, const Tensor& b) {
   require(a.type == b.type, "two operands of different types");
   return emit(a.type, "stablehlo.",

@@ -77,6 +77,7 @@ public:
   Tensor integer(int64_t value, const Shape& shape = {});
   Tensor word(uint64_t value); ///< ui64, no extents
   Tensor table(const std::vector<int32_t>& values);
+  Tensor numbers(const std::vector<float>& values, const Shape& shape);
 
   /// Element by element: "add", "subtract", "multiply", "divide", "maximum",
   /// "minimum", "and", "xor", "shift_right_logical". One type, which the

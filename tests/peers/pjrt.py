@@ -31,6 +31,9 @@ JOBS = {
     "resnet8": ["--data", "synthetic:digits", "--model", "resnet8"],
     "transformer": ["--data", "synthetic:text", "--model",
                     "transformer:L2-H4-D64-T32"],
+    "llama": ["--data", "synthetic:text", "--model",
+              "llama:L2-H4-K2-D64-T32"],
+    "gpt2": ["--data", "synthetic:text", "--model", "gpt2:L2-H4-D64-T32"],
     "dlrm": ["--data", "synthetic:clicks", "--model", "dlrm"],
 }
 

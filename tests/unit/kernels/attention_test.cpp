@@ -3,6 +3,7 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/operators.hpp"
 #include "kernels/cpu/rotary_loops.hpp"
+#include "kernels/graph/rotary_turns.hpp"
 #include "tests/unit/kernels/matrix_reference.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 

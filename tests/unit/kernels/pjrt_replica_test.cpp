@@ -119,6 +119,20 @@ BOOST_AUTO_TEST_CASE(models_of_images_compute_what_a_cpu_does) {
 BOOST_AUTO_TEST_CASE(models_of_text_compute_what_a_cpu_does) {
   check_model("transformer:L2-H2-D12-T9", text(11));
   check_model("transformer:L1-H1-D8-T5-P0.2", text(7));
+  check_model("gpt2:L2-H2-D12-T9", text(11));
+  check_model("llama:L2-H4-K2-D24-T9", text(11));
+  check_model("llama:L1-H2-D8-T5", text(7));
+}
+
+BOOST_AUTO_TEST_CASE(places_in_pairs_compute_what_a_cpu_does) {
+  check_model(model_of(R"({"features": [6, 24], "classes": 3})",
+                       R"({"kind": "rotary", "heads": 4, "key_value_heads": 1,
+                           "interleaved": true, "base": 100},
+                          {"kind": "attention", "heads": 4,
+                           "key_value_heads": 1},
+                          {"kind": "swiglu"}, {"kind": "reshape"},
+                          {"kind": "dense", "units": "classes"},
+                          {"kind": "softmax_cross_entropy"})"));
 }
 
 BOOST_AUTO_TEST_CASE(models_of_clicks_compute_what_a_cpu_does) {
