@@ -45,6 +45,11 @@ DeviceId parse_device(const std::string& text) {
   return device;
 }
 
+std::string plugin_of_device(const std::string& text) {
+  const auto device = parse_device(text);
+  return device.file != nullptr ? *device.file : std::string{};
+}
+
 LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
                            Executor& executor, DeviceId device,

@@ -65,9 +65,11 @@ public:
   /// same data epoch. Call from a task of the executor.
   void expect(uint64_t step, RankRange ranks, uint64_t during);
 
-  /// Computes a rank's leaf, whose gradient a device keeps; of one without
-  /// samples there is none.
-  LeafLoss push_leaf(ResidentReplica& device, uint64_t step, uint32_t rank);
+  /// Whether the leaves of a node are one pass, in any order.
+  bool in_any_order() const { return whole_nodes_; }
+  /// Computes a pass over ranks, whose gradient a device keeps; of ranks
+  /// without samples there is none. All samples count as the first rank's.
+  LeafLoss push_pass(ResidentReplica& device, uint64_t step, RankRange ranks);
   uint32_t max_rows() const { return rows_; } ///< of one pass
 
 private:
@@ -150,5 +152,7 @@ private:
 /// Parses "cpu:0", "cuda:1" or "pjrt:FILE.so:0"; the text was checked when the
 /// job was made.
 DeviceId parse_device(const std::string& text);
+/// The library whose device it is, of those that have one; else empty.
+std::string plugin_of_device(const std::string& text);
 
 } // namespace troupe

@@ -143,17 +143,17 @@ LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
   return {ranks.lo, stats.loss_sum, batch.rows};
 }
 
-LeafLoss LeafComputer::push_leaf(ResidentReplica& device, uint64_t step,
-                                 uint32_t rank) {
-  if (!filled(step, {rank, rank + 1}))
-    return {rank, 0, 0};
+LeafLoss LeafComputer::push_pass(ResidentReplica& device, uint64_t step,
+                                 RankRange ranks) {
+  if (!filled(step, ranks))
+    return {ranks.lo, 0, 0};
   auto& memory = lanes_.front();
   if (!memory.batch)
     memory.batch = std::make_unique<BatchMemory>(job_->graph, rows_);
-  const auto batch = gather(step, {rank, rank + 1}, memory);
+  const auto batch = gather(step, ranks, memory);
   const bool spoils = strike();
   const auto stats = device.push_gradient(batch);
-  return {rank,
+  return {ranks.lo,
           spoils ? std::numeric_limits<double>::quiet_NaN() : stats.loss_sum,
           batch.rows};
 }

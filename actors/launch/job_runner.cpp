@@ -1,6 +1,7 @@
 #include "actors/launch/job_runner.hpp"
 
 #include "actors/certificates/certificate_renewal.hpp"
+#include "actors/compute/leaf_computer.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
 #include "actors/control/metrics_guard.hpp"
@@ -56,6 +57,10 @@ void start_with(SupervisorOptions& supervise, const RunOptions& options,
   if (!options.job.plugin.empty())
     supervise.arguments.insert(supervise.arguments.end(),
                                {"--plugin", options.job.plugin});
+  const auto library = plugin_of_device(options.job.devices.front());
+  if (!library.empty())
+    supervise.arguments.insert(supervise.arguments.end(),
+                               {"--devices", "pjrt:" + library});
   supervise.deaths = std::make_shared<RoleDeaths>();
   supervise.host_of = launch.host_of;
   if (supervise.host_of)

@@ -76,7 +76,9 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
     actor =
       caf::actor_cast<caf::strong_actor_ptr>(spawn_replica(system, context));
   }
-  system.registry().put(local_name(context.job_id, context.role), actor);
+  const auto name = local_name(context.job_id, context.role);
+  system.registry().erase(name); // who had it before would keep it
+  system.registry().put(name, actor);
   return actor;
 }
 
@@ -165,12 +167,22 @@ MemberName process_name(const RoleProcessOptions& options) {
 
 /// The coordinator names no code for this host to run: who starts the role
 /// does.
-void check_plugin(const JobOptions& job, const std::string& own) {
-  if (!job.plugin.empty() && job.plugin != own)
-    throw InputError("the job has --plugin " + job.plugin
+void check_code(const std::string& flag, const std::string& named,
+                const std::string& own) {
+  if (!named.empty() && named != own)
+    throw InputError("the job has " + flag + named
                      + (own.empty() ? ", and this role was started without it"
-                                    : ", and this role has --plugin " + own)
+                                    : ", and this role has " + flag + own)
                      + ": give each role the flag itself");
+}
+
+void check_code(const JobOptions& job, const RoleProcessOptions& options) {
+  check_code("--plugin ", job.plugin, options.plugin);
+  if (options.role.kind != RoleKind::worker)
+    return; // it has no device
+  for (const auto& device : job.devices)
+    check_code("--devices pjrt:", plugin_of_device(device),
+               options.device_plugin);
 }
 
 /// A process is the roles that a process of its strategy is.
@@ -478,7 +490,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   std::optional<RoleLinks> links;
   try {
     auto job_options = job_from_json(info.options);
-    check_plugin(job_options, options.plugin);
+    check_code(job_options, options);
     select_isa(options.isa.empty() ? job_options.isa : options.isa);
     const auto job = std::make_shared<const Job>(std::move(job_options));
     JobData data;

@@ -33,6 +33,7 @@ struct RoleProcessOptions {
   int state_descriptor = -1;
   std::string isa;           ///< of this process; empty: as the job has it
   std::string plugin;        ///< the one that the job may name; empty: none
+  std::string device_plugin; ///< the same of PJRT devices
   std::string flight;        ///< folder of flight recorders; empty: none
   bool allow_faults = false; ///< ArmFault is obeyed
   std::string link_proxy;    ///< as LinkOptions

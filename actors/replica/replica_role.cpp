@@ -49,7 +49,8 @@ public:
 
   ~ReplicaState() {
     steps_.group().abort(to_string(context_.role) + " has ended");
-    context_.data.train->end_supply();
+    if (context_.data.train) // some simulations need none
+      context_.data.train->end_supply();
     executor_.reset(); // its task uses what is destroyed below
   }
 

@@ -42,9 +42,12 @@ bool ResidentSteps::compute(uint64_t step, StepGradient& gradient) {
 /// Leaves a node's sum on the device, along the fixed tree; false: it has no
 /// samples.
 bool ResidentSteps::sum(uint64_t step, RankRange node, StepGradient& gradient) {
-  if (node.size() == 1) {
-    gradient.leaves.push_back(computer_.push_leaf(*device_, step, node.lo));
-    return gradient.leaves.back().samples > 0;
+  if (node.size() == 1 || computer_.in_any_order()) {
+    const auto all = computer_.push_pass(*device_, step, node);
+    gradient.leaves.push_back(all);
+    for (auto rank = node.lo + 1; rank < node.hi; ++rank)
+      gradient.leaves.push_back({rank, 0, 0});
+    return all.samples > 0;
   }
   const auto [left, right] = children(node);
   const bool has_left = sum(step, left, gradient);
@@ -70,9 +73,10 @@ bool ResidentSteps::update(UpdateMoment moment) {
 bool ResidentSteps::take(uint64_t step, UpdateMoment moment,
                          const VariableBanks& variables, StepOutcome& outcome) {
   const auto begin = SteadyClock::now();
-  if (!std::exchange(is_there_, true))
+  if (!is_there_)
     device_->write(variables.parameters(step), variables.state(step),
                    variables.stride());
+  is_there_ = true;
   auto& gradient = outcome.gradient;
   gradient.step = step;
   bool updated = compute(step, gradient) && update(moment);

@@ -37,7 +37,8 @@ public:
   /// which is null from here on: tasks have a reference.
   ~WorkerState() {
     perform(steps_.seal());
-    context_.data.train->end_supply();
+    if (context_.data.train) // some simulations need none
+      context_.data.train->end_supply();
     executor_.reset();
   }
 

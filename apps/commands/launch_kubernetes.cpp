@@ -47,6 +47,9 @@ Settings job_in_pods(std::vector<std::string> arguments) {
     throw UsageError("launch: --devices " + print_devices(job.job.devices)
                      + ": each role is a pod of its own, with one GPU; use "
                        "--devices cuda:0 and more workers");
+  if (job.job.devices.front().starts_with("pjrt:"))
+    throw UsageError("launch: --kubernetes asks for no devices of plugins yet; "
+                     "use --devices cpu:1 or cuda:0");
   return job;
 }
 

@@ -1,4 +1,5 @@
 #include "actors/certificates/petitioner.hpp"
+#include "actors/compute/leaf_computer.hpp"
 #include "actors/control/actor_node.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/launch/evaluator_process.hpp"
@@ -188,6 +189,8 @@ int run_role(const Settings& settings) {
   if (settings.given.contains("isa"))
     role.isa = settings.job.isa;
   role.plugin = settings.job.plugin;
+  if (settings.given.contains("devices"))
+    role.device_plugin = plugin_of_device(settings.job.devices.front());
   role.allow_faults = settings.allow_faults;
   role.flight = settings.flight;
   if (const auto* proxy = std::getenv(link_proxy_variable))

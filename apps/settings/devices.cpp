@@ -203,7 +203,8 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
   auto& devices = settings.job.devices;
   if (devices.empty())
     devices = default_devices(settings, around);
-  if (is_of_plugin(devices.front()) && computes(settings))
+  if (is_of_plugin(devices.front()) && computes(settings)
+      && settings.command != "role") // it may be of another host
     check_plugin(devices.front());
   auto all = devices.front() == "cuda:all";
   auto needed = devices.front().rfind("cuda:", 0) == 0 && computes(settings);

@@ -79,12 +79,16 @@ Executable::~Executable() {
 
 std::shared_ptr<Client> Client::of(const std::string& file) {
   static std::mutex mutex;
+  static std::map<std::string, Plugin> plugins; // each is started once
   static std::map<std::string, std::weak_ptr<Client>> clients;
   std::lock_guard lock{mutex};
   auto& known = clients[file];
   if (auto client = known.lock())
     return client;
-  auto client = std::make_shared<Client>(Plugin::load(file));
+  auto plugin = plugins.find(file);
+  if (plugin == plugins.end())
+    plugin = plugins.emplace(file, Plugin::load(file)).first;
+  auto client = std::make_shared<Client>(plugin->second);
   known = client;
   return client;
 }

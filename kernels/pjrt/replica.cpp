@@ -70,8 +70,9 @@ private:
     if (!parameters_.empty()
         && std::memcmp(sent_.data(), parameters, bytes) == 0)
       return;
-    std::memcpy(sent_.data(), parameters, bytes);
+    parameters_.clear(); // the device may have no room for both
     parameters_ = passes_.upload(parameters);
+    std::memcpy(sent_.data(), parameters, bytes);
   }
 
   pjrt::Passes passes_;
@@ -93,8 +94,9 @@ public:
   void write(const float* parameters, const float* state,
              uint64_t stride) override {
     gradients_.clear();
-    parameters_ = passes_.upload(parameters);
     state_.clear();
+    parameters_.clear();
+    parameters_ = passes_.upload(parameters);
     for (uint32_t slot = 0; slot < state_slots(rule_.kind); ++slot)
       state_.push_back(passes_.upload(state + slot * stride));
   }

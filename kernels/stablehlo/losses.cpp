@@ -46,7 +46,8 @@ Tensor softmax_loss_forward(LoweredOp& at) {
   const auto zero = p.constant(0, z.shape());
   const auto losses = p.subtract(p.unary("log", sum),
                                  p.sum(p.select(named, off, zero), last));
-  const auto none = p.integer(static_cast<int64_t>(z.shape().back()),
+  // Where the largest is no number, a class that there is.
+  const auto none = p.integer(static_cast<int64_t>(z.shape().back()) - 1,
                               z.shape());
   const auto best = p.reduce(
     "minimum", p.select(p.compare("EQ", z, wide), numbers, none), last);

@@ -184,15 +184,29 @@ private:
 };
 
 /// What the mean gradients are multiplied with, so that their norm together is
-/// the limit at most; as clip_scale() of norms.hpp.
+/// the limit at most; as clip_scale() of norms.hpp, which squares in double:
+/// here the largest element is taken out of what is squared.
 Tensor clipping(Program& p, Numbers& numbers, const Graph& graph,
                 const std::vector<Tensor>& sums) {
-  auto squares = p.constant(0);
+  const auto zero = p.constant(0);
+  std::vector<Tensor> trained;
   for (size_t i = 0; i < sums.size(); ++i)
     if (graph.parameters[i].role == ParameterRole::trained)
-      squares = p.add(squares, p.sum(p.multiply(sums[i], sums[i]),
-                                     first_extents(sums[i].rank())));
-  const auto norm = p.divide(p.unary("sqrt", squares),
+      trained.push_back(sums[i]);
+  auto largest = zero;
+  for (const auto& sum : trained)
+    largest = p.binary("maximum", largest,
+                       p.reduce("maximum", p.unary("abs", sum),
+                                first_extents(sum.rank())));
+  const auto unit = p.select(p.compare("EQ", largest, zero), p.constant(1),
+                             largest);
+  auto squares = zero;
+  for (const auto& sum : trained) {
+    const auto shares = p.divide(sum, p.broadcast(unit, sum.shape(), {}));
+    squares = p.add(squares, p.sum(p.multiply(shares, shares),
+                                   first_extents(sum.rank())));
+  }
+  const auto norm = p.divide(p.multiply(unit, p.unary("sqrt", squares)),
                              numbers.scalar(Numbers::samples));
   const auto limit = numbers.scalar(Numbers::clip_norm);
   const auto scale = p.divide(limit, p.binary("add", norm, 1e-6f));

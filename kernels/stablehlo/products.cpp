@@ -146,39 +146,37 @@ OpGradients attention_backward(LoweredOp& at, const Tensor& d) {
 
 namespace {
 
-/// x [rows, t, (heads + 2 key heads) width], whose queries and keys are turned
-/// forth (1) or back (-1).
-Tensor turned(LoweredOp& at, const Tensor& x, float direction) {
+/// x [rows, t, (heads + 2 key heads) width], whose queries and keys are turned,
+/// forth or back.
+Tensor turned(LoweredOp& at, const Tensor& x, bool back) {
   auto& p = at.program;
   const uint64_t rows = x.shape()[0];
   const uint64_t length = x.shape()[1];
   const uint64_t heads = at.attributes().heads + at.attributes().key_heads();
   const auto width = x.shape()[2] / (heads + at.attributes().key_heads());
   const auto half = width / 2;
-  const auto turns = rotary_turns(at.attributes(), width, length);
-  std::vector<float> cosines;
-  std::vector<float> sines;
-  for (uint64_t i = 0; i < length * width; i += width)
-    for (uint64_t k = 0; k < half; ++k) {
-      cosines.push_back(turns[i + k]);
-      sines.push_back(direction * turns[i + half + k]);
-    }
+  const auto turns = p.numbers(rotary_turns(at.attributes(), width, length),
+                               {length, 2, half});
   const bool interleaved = at.attributes().interleaved;
   const Shape pairs = interleaved ? Shape{rows, length, heads, half, 2}
                                   : Shape{rows, length, heads, 2, half};
   const uint32_t side = interleaved ? 4 : 3;
   const auto points = p.reshape(p.slice(x, 2, 0, heads * width), pairs);
-  const auto first = p.slice(points, side, 0, 1);
-  const auto second = p.slice(points, side, 1, 2);
-  const std::vector<uint32_t> places{1, interleaved ? 3u : 4u};
-  const auto cosine = p.broadcast(p.numbers(cosines, {length, half}),
-                                  first.shape(), places);
-  const auto sine = p.broadcast(p.numbers(sines, {length, half}), first.shape(),
-                                places);
-  const auto done = p.concatenate(
-    {p.subtract(p.multiply(first, cosine), p.multiply(second, sine)),
-     p.add(p.multiply(second, cosine), p.multiply(first, sine))},
-    side);
+  const auto a = p.slice(points, side, 0, 1);
+  const auto b = p.slice(points, side, 1, 2);
+  const auto of_pairs = [&](uint64_t which) {
+    const auto some = p.reshape(p.slice(turns, 1, which, which + 1),
+                                {length, half});
+    return p.broadcast(some, a.shape(), {1, interleaved ? 3u : 4u});
+  };
+  const auto cosine = of_pairs(0);
+  const auto sine = of_pairs(1);
+  const auto done =
+    p.concatenate({p.binary(back ? "add" : "subtract", p.multiply(a, cosine),
+                            p.multiply(b, sine)),
+                   p.binary(back ? "subtract" : "add", p.multiply(b, cosine),
+                            p.multiply(a, sine))},
+                  side);
   return p.concatenate({p.reshape(done, {rows, length, heads * width}),
                         p.slice(x, 2, heads * width, x.shape()[2])},
                        2);
@@ -187,13 +185,13 @@ Tensor turned(LoweredOp& at, const Tensor& x, float direction) {
 } // namespace
 
 Tensor rotary_forward(LoweredOp& at) {
-  return turned(at, at.inputs[0], 1);
+  return turned(at, at.inputs[0], false);
 }
 
 OpGradients rotary_backward(LoweredOp& at, const Tensor& d) {
   OpGradients out{{std::nullopt}, {}};
   if (at.wants[0])
-    out.inputs[0] = turned(at, d, -1);
+    out.inputs[0] = turned(at, d, true);
   return out;
 }
 

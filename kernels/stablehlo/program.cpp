@@ -168,12 +168,15 @@ Tensor Program::numbers(const std::vector<float>& values, const Shape& shape) {
   require(!values.empty() && values.size() == elements(shape),
           "as many numbers as the shape has");
   constexpr const char* digits = "0123456789ABCDEF";
-  std::string bytes{"\"0x"};
+  std::string bytes;
   for (const auto value : values)
     for (auto bits = std::bit_cast<uint32_t>(value), i = 0u; i < 4;
          ++i, bits >>= 8)
       bytes.append({digits[bits >> 4 & 15], digits[bits & 15]});
-  return filled(bytes + '"', {shape, Element::f32});
+  auto& known = numbers_[{bytes, shape}];
+  if (known.shape().empty())
+    known = filled("\"0x" + bytes + '"', {shape, Element::f32});
+  return known;
 }
 
 Tensor Program::binary(std::string_view op, const Tensor& a, const Tensor& b) {

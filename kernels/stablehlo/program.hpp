@@ -3,6 +3,7 @@
 #include "kernels/graph/sample_shape.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,6 +78,7 @@ public:
   Tensor integer(int64_t value, const Shape& shape = {});
   Tensor word(uint64_t value); ///< ui64, no extents
   Tensor table(const std::vector<int32_t>& values);
+  /// Equal ones are written once.
   Tensor numbers(const std::vector<float>& values, const Shape& shape);
 
   /// Element by element: "add", "subtract", "multiply", "divide", "maximum",
@@ -174,6 +176,7 @@ private:
   std::vector<Tensor> argument_values_;
   std::vector<std::optional<uint32_t>> donated_;
   std::vector<Tensor> results_;
+  std::map<std::pair<std::string, Shape>, Tensor> numbers_; ///< by bytes
   std::string body_;
 };
 

@@ -181,6 +181,13 @@ Value constant(const Statement& s) {
     const auto list = list_after(part, "[");
     need(list.size() == out.numbers.size(), "as many numbers as elements");
     std::copy(list.begin(), list.end(), out.numbers.begin());
+  } else if (part.starts_with("\"0x")) {
+    need(part.size() == 8 * out.numbers.size() + 4,
+         "the bytes of all elements");
+    for (size_t i = 0; i < out.numbers.size(); ++i)
+      out.numbers[i] =
+        std::bit_cast<float>(__builtin_bswap32(static_cast<uint32_t>(
+          std::stoul(part.substr(3 + 8 * i, 8), nullptr, 16))));
   } else {
     const bool bits = part.starts_with("0x");
     const double number = bits ? std::bit_cast<float>(static_cast<uint32_t>(

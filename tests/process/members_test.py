@@ -20,8 +20,9 @@ DATA = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-4-10",
         "--seed", "3"]
 SERVED = ["--strategy", "parameter_server", "--workers", "1", "--ps", "1",
           "--link", "tcp", "--virtual-ranks", "2", "--eval-every", "0"]
-PLUGIN = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..", "tests",
-                      "libplain_rules.so")
+TESTS = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..", "tests")
+PLUGIN = os.path.join(TESTS, "libplain_rules.so")
+DEVICE = os.path.join(TESTS, "libpjrt_stand_in.so")
 
 
 class Members(OwnFolder):
@@ -197,6 +198,19 @@ class Members(OwnFolder):
                                        "--optimizer", "sgd")
         for name in ("ps:0", "worker:0"):
             self.role(name, self.own, coordinator, "--plugin", PLUGIN)
+        coordinator.finish()
+
+    def test_nor_a_library_of_devices(self):
+        """Symptom: whatever file a job's --devices pjrt: named was loaded."""
+        device = ["--devices", "pjrt:" + DEVICE]
+        coordinator = self.coordinator(*device, "--steps", "2")
+        worker = self.role("worker:0", self.own, coordinator)
+        self.assertRegex(worker.finish(1), r"--devices pjrt:.*libpjrt_stand_in"
+                         r"\.so, and this role was started without it")
+        self.assertIn("--devices", coordinator.finish(1))
+        coordinator = self.coordinator(*device, "--steps", "2")
+        self.role("ps:0", self.own, coordinator)  # it has no device
+        self.role("worker:0", self.own, coordinator, *device)
         coordinator.finish()
 
     # --- keys ----------------------------------------------------------------

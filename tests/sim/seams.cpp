@@ -164,7 +164,7 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
 /// Samples of a simulation lie everywhere.
 void LeafComputer::expect(uint64_t, RankRange, uint64_t) {}
 
-LeafLoss LeafComputer::push_leaf(ResidentReplica&, uint64_t, uint32_t) {
+LeafLoss LeafComputer::push_pass(ResidentReplica&, uint64_t, RankRange) {
   kernels::require(false, "no device of a simulation keeps variables");
   return {};
 }

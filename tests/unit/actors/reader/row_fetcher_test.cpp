@@ -74,6 +74,7 @@ struct ReaderBench {
   reader_actor read(uint32_t index, bool joined = true) {
     const RoleId role{RoleKind::reader, index};
     readers.push_back(spawn_reader(system, context(role)));
+    system.registry().erase(local_name(job_id, role));
     system.registry().put(
       local_name(job_id, role),
       caf::actor_cast<caf::strong_actor_ptr>(readers.back()));
