@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -61,15 +60,15 @@ void let_signals_go() {
 }
 
 struct Interrupt::State {
-  std::atomic<int> received{0};
-  std::atomic<bool> asked{false};
   std::mutex mutex;
+  int received = 0;
+  bool asked = false;
   std::string folder;
   std::function<void(bool)> on_stop;
 
+  /// The mutex is held, so that nobody else says how it ends.
   [[noreturn]] void end_at_once(int signal, const char* line) {
     std::fprintf(stderr, "troupe: %s %s\n", word_of(signal), line);
-    const std::lock_guard guard{mutex};
     std::error_code ignored;
     for (int i = 0; i < max_removals && !folder.empty(); ++i) {
       std::filesystem::remove_all(folder, ignored);
@@ -104,7 +103,10 @@ struct Interrupt::State {
         continue;
       if (signal == SIGTSTP) {
         stand_still();
-      } else if (received == 0) {
+        continue;
+      }
+      const std::lock_guard guard{mutex};
+      if (received == 0) {
         first = Clock::now();
         received = signal;
         if (!asked)
@@ -130,6 +132,7 @@ Interrupt::Interrupt(bool supervised) : state_(std::make_shared<State>()) {
 }
 
 std::string Interrupt::reason() const {
+  const std::lock_guard guard{state_->mutex};
   state_->asked = true;
   return word_of(state_->received);
 }

@@ -4,6 +4,7 @@
 #include "kernels/files/file_error.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -38,6 +39,18 @@ void require_room(const std::string& name, const fs::path& folder,
                       + megabytes(room)
                       + " are free there; make room or name another place",
                     ENOSPC);
+}
+
+/// Some processes may not write long files (`ulimit -f`).
+void require_length(const std::string& name, uint64_t bytes) {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY
+      && most.rlim_cur < bytes)
+    throw FileError(name + ": needs " + megabytes(bytes)
+                      + ", and files of this process may have "
+                      + megabytes(most.rlim_cur)
+                      + "; raise the limit (ulimit -f)",
+                    EFBIG);
 }
 
 constexpr const char* trial_prefix = ".troupe-trial-";
@@ -88,6 +101,7 @@ void try_in(const std::string& name, const fs::path& folder, uint64_t bytes) {
 } // namespace
 
 void try_output(const std::string& path, uint64_t bytes) {
+  require_length(path, bytes);
   try_in(path, folder_of(written_file(path)), bytes);
 }
 
