@@ -92,6 +92,26 @@ bool shows(std::string_view headers, std::string_view token) {
   return false;
 }
 
+/// Whether "Host:" among the headers is an address, or localhost: what else
+/// leads to this host may be a name that a stranger's page made up. One without
+/// is not a browser's.
+bool names_no_stranger(std::string_view headers) {
+  for (auto end = headers.find("\r\n"); end != headers.npos;
+       end = headers.find("\r\n")) {
+    headers.remove_prefix(end + 2);
+    auto line = headers.substr(0, headers.find("\r\n"));
+    if (!take(line, "host:"))
+      continue;
+    const auto host = trimmed(line);
+    if (host.starts_with('['))
+      return true;
+    auto name = host.substr(0, host.find(':'));
+    return (take(name, "localhost") && name.empty())
+           || name.find_first_not_of("0123456789.") == name.npos;
+  }
+  return true;
+}
+
 /// "a, b and c".
 std::string listed(const std::vector<std::string>& paths) {
   std::string out;
@@ -130,6 +150,11 @@ HttpVerdict judge_request(std::string_view received,
   const std::string path{target.substr(0, query)};
   if (std::ranges::find(paths, path) == paths.end())
     return refusal("404 Not Found", "what is here: " + listed(paths));
+  if (token.empty() && path != metrics_path
+      && !names_no_stranger(received.substr(0, end)))
+    return refusal("421 Misdirected Request",
+                   "without a token this is read at an address, such as "
+                   "127.0.0.1, or at localhost");
   return {HttpVerdict::Kind::answer,
           method == "GET",
           "200 OK",

@@ -9,6 +9,9 @@
 
 namespace troupe {
 
+/// What Prometheus reads, under whatever name of this host.
+inline constexpr std::string_view metrics_path = "/metrics";
+
 /// What to do about what a client has sent so far.
 struct HttpVerdict {
   enum class Kind { wait, answer, refuse } kind = Kind::wait;
@@ -22,8 +25,10 @@ struct HttpVerdict {
 /// Judges a request by its first line, and by the header with the token where
 /// there is to be one (as a bearer's, or as the password of any name, which is
 /// how a browser shows it); others are passed over, as far as an empty line. A
-/// request is for one of `paths`, with or without a query, and at most 8 KiB. A
-/// pure function of the bytes.
+/// request is for one of `paths`, with or without a query, and at most 8 KiB.
+/// Where there is no token, other paths than metrics_path are for who names
+/// this host by an address or as localhost: a stranger's page could read them
+/// under a name of its own that leads here. A pure function of the bytes.
 HttpVerdict judge_request(std::string_view received,
                           const std::vector<std::string>& paths,
                           std::string_view token = {});

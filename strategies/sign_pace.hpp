@@ -9,6 +9,8 @@ namespace troupe {
 inline constexpr uint64_t max_signs_a_second = 512;
 /// Between two signs of a member of a small job.
 inline constexpr uint64_t usual_sign_ms = 250;
+/// The same of roles that share the coordinator's process.
+inline constexpr uint64_t actor_sign_ms = 1'000;
 /// So many signs fit into the silence that counts as loss, where that is not
 /// shorter than the usual pace allows.
 inline constexpr uint64_t signs_before_loss = 4;

@@ -90,11 +90,14 @@ void CoordinatorState::show_on_page() {
                               record_.counts(commits_).samples,
                               record_.last_loss()});
   std::vector<PageMember> members;
-  for (const auto& [role, present] : present_)
-    members.push_back({to_string(role), host_of(present), true,
-                       silence_.silent_ms(role, steady_ms())});
+  const uint64_t period = job_->options.processes ? sign_ms_ : actor_sign_ms;
+  for (const auto& [role, present] : present_) {
+    const auto silent = silence_.silent_ms(role, steady_ms());
+    members.push_back(
+      {to_string(role), host_of(present), true, silent, silent / period});
+  }
   for (auto role : membership_.absent())
-    members.push_back({to_string(role), {}, false, 0});
+    members.push_back({to_string(role), {}, false});
   options_.page->set_members(std::move(members));
 }
 

@@ -28,6 +28,7 @@ nlohmann::ordered_json role_json(const RoleView& role,
     out["host"] = member->host;
     out["present"] = member->present;
     out["silent_ms"] = member->silent_ms;
+    out["missed_signs"] = member->missed;
   }
   out["left_out"] = role.left_out;
   out["awaited_by"] = role.awaited_by;

@@ -23,6 +23,7 @@ struct PageMember {
   std::string host;       ///< where it is reached; empty: on this host alone
   bool present = false;   ///< it takes part
   uint64_t silent_ms = 0; ///< since its last sign of life
+  uint64_t missed = 0;    ///< signs of life, that were due since
 };
 
 /// What a coordinator tells its page. Never blocks for long; any thread.

@@ -94,9 +94,8 @@ MetricsReport measure(caf::actor_system& system, const RoleContext& context);
 /// is heard four times as often as its metrics are sent.
 template <class Self>
 void report_metrics(Self* self, const RoleContext& context) {
-  using namespace std::chrono_literals;
-  const std::chrono::milliseconds sign{context.sign_ms};
-  const auto period = context.own_process ? sign : 1000ms;
+  const std::chrono::milliseconds period{context.own_process ? context.sign_ms
+                                                             : actor_sign_ms};
   const auto now = SteadyClock::now().time_since_epoch();
   if (!context.own_process || now % (4 * period) < period)
     self->send(context.coordinator, measure(self->system(), context));

@@ -116,6 +116,27 @@ BOOST_AUTO_TEST_CASE(other_requests_are_refused_with_a_status) {
              == "431");
 }
 
+BOOST_AUTO_TEST_CASE(without_a_token_a_strangers_name_reads_metrics_alone) {
+  const auto status = [](const std::string& path, const std::string& host,
+                         std::string_view token = {}) {
+    return std::string{judge_request("GET " + path
+                                       + " HTTP/1.1\r\nHost: " + host
+                                       + "\r\nAuthorization: Bearer s\r\n\r\n",
+                                     pages, token)
+                         .status}
+      .substr(0, 3);
+  };
+  for (const char* host : {"127.0.0.1:9464", "localhost", "LocalHost:9464",
+                           "[::1]:9464", "10.0.0.7"})
+    BOOST_TEST(status("/", host) == "200");
+  for (const char* host : {"a.example:9464", "localhost.example", "10.example",
+                           "127.0.0.1.example"}) {
+    BOOST_TEST(status("/", host) == "421");
+    BOOST_TEST(status("/metrics", host) == "200");
+    BOOST_TEST(status("/", host, "s") == "200");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(where_there_is_a_token_it_is_asked_for_first) {
   const auto status = [](const std::string& headers) {
     return std::string{
