@@ -14,6 +14,7 @@
 using namespace troupe;
 using namespace troupe::test;
 using kernels::pjrt::Client;
+using kernels::pjrt::Plugin;
 using kernels::pjrt::version_mistake;
 
 BOOST_AUTO_TEST_SUITE(pjrt_plugin_test)
@@ -34,15 +35,19 @@ private:
   const char* name_;
 };
 
+template <class Load>
+void check_refused(const std::string& file, const std::string& why, Load load) {
+  BOOST_CHECK_EXCEPTION(load(file), InputError, [&](const InputError& mistake) {
+    const std::string text = mistake.what();
+    BOOST_TEST_CONTEXT(text)
+    BOOST_CHECK(text.find('\n') == std::string::npos);
+    return text.starts_with("pjrt:" + file + ": ")
+           && text.find(why) != std::string::npos;
+  });
+}
+
 void check_refused(const std::string& file, const std::string& why) {
-  BOOST_CHECK_EXCEPTION(Client::of(file), InputError,
-                        [&](const InputError& mistake) {
-                          const std::string text = mistake.what();
-                          BOOST_TEST_CONTEXT(text)
-                          BOOST_CHECK(text.find('\n') == std::string::npos);
-                          return text.starts_with("pjrt:" + file + ": ")
-                                 && text.find(why) != std::string::npos;
-                        });
+  check_refused(file, why, Client::of);
 }
 
 } // namespace
@@ -71,17 +76,17 @@ BOOST_AUTO_TEST_CASE(versions_are_negotiated) {
               != std::string::npos);
   for (const auto* old : {"0.12", "1.0"}) {
     const Setting version{"STAND_IN_VERSION", old};
-    check_refused(TROUPE_PJRT_STAND_IN, std::string{"speaks version "} + old);
+    check_refused(TROUPE_PJRT_STAND_IN, std::string{"speaks version "} + old,
+                  Plugin::load);
   }
   {
     const Setting table{"STAND_IN_TABLE", "70"};
-    check_refused(TROUPE_PJRT_STAND_IN, "too small");
+    check_refused(TROUPE_PJRT_STAND_IN, "too small", Plugin::load);
   }
   for (const auto* fine : {"0.33", "0.200"}) {
     const Setting version{"STAND_IN_VERSION", fine};
     const Setting table{"STAND_IN_TABLE", "120"};
-    BOOST_CHECK_EQUAL(Client::of(TROUPE_PJRT_STAND_IN)->plugin().version(),
-                      fine);
+    BOOST_CHECK_EQUAL(Plugin::load(TROUPE_PJRT_STAND_IN).version(), fine);
   }
 }
 

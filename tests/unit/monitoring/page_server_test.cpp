@@ -75,7 +75,7 @@ private:
 
 std::string get(const std::string& address, const std::string& target) {
   Visitor visitor{address};
-  visitor.say("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  visitor.say("GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
   return visitor.hear();
 }
 
