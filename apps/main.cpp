@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
     if (adopts(settings))
       adopted.emplace(ChildProcesses::Options{-1, true});
     auto status = dispatch(settings);
-    if (std::fflush(stdout) != 0)
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       return fail("standard output: cannot be written to", 1);
     return status;
   } catch (const UsageError& mistake) {

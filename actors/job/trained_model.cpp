@@ -171,11 +171,10 @@ uint32_t vocabulary_of(const std::string& model, const std::string& path,
   for (const auto& op : model_spec(model).operators)
     if (op.kind == to_string(OpKind::embedding) && table.empty())
       table = op.name + "/table";
-  for (const auto& tensor : read_safetensors(weights_file(path)).tensors)
-    if ((tensor.name == table || is_hugging_face_table(tensor.name))
-        && tensor.shape.size() == 2
-        && tensor.shape[0] <= std::numeric_limits<int32_t>::max())
-      return static_cast<uint32_t>(tensor.shape[0]);
+  for (const auto& [name, shape] : read_safetensors_shapes(weights_file(path)))
+    if ((name == table || is_hugging_face_table(name)) && shape.size() == 2
+        && shape[0] <= std::numeric_limits<int32_t>::max())
+      return static_cast<uint32_t>(shape[0]);
   throw InputError(path + ": has no table of tokens"
                    + (table.empty() ? "" : ' ' + in_quotes(table))
                    + ", so --model " + model
@@ -275,12 +274,12 @@ bool keep_split(JobOptions& options, const std::string& path) {
 TrainedModel load_trained_model(const std::string& model,
                                 const SampleShape& shape,
                                 const std::string& path, uint32_t slices) {
-  TrainedModel out{
-    in_virtual_slices(make_graph(model, shape), model, slices), {}, {}};
+  auto uncut = make_graph(model, shape);
+  auto file = read_safetensors(weights_file(path), is_learned_tensor);
+  file.tensors = from_hugging_face(uncut, std::move(file.tensors), path);
+  TrainedModel out{in_virtual_slices(std::move(uncut), model, slices), {}, {}};
   const auto& graph = out.graph;
   const auto& wholes = whole_parameters(graph);
-  auto file = read_safetensors(weights_file(path));
-  file.tensors = from_hugging_face(graph, std::move(file.tensors), path);
   Layout layout{graph};
   out.parameters = Buffer{layout.total};
   out.parameters.fill(0);

@@ -186,8 +186,8 @@ int export_for_transformers(const std::string& path, const std::string& out) {
                     {{"format", "pt"}});
   write_atomically(out + "/config.json",
                    {std::as_bytes(std::span{model.config})});
-  std::printf("%zu tensors of %s written to %s, for transformers\n",
-              model.tensors.size(), kept.model.c_str(), out.c_str());
+  std::printf("%zu tensors written to %s, for transformers\n",
+              model.tensors.size(), out.c_str());
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 // `troupe generate`: saved weights of a language model go on with a text.
 
@@ -103,6 +104,16 @@ Alphabet alphabet_of(const Settings& settings, const KeptModel& kept,
   return out;
 }
 
+/// How many tokens the model has a row for.
+uint32_t rows_of_tokens(const Graph& graph) {
+  auto rows = std::numeric_limits<uint32_t>::max();
+  for (const auto& op : graph.ops)
+    if (op.kind == OpKind::embedding)
+      rows = static_cast<uint32_t>(
+        std::min<uint64_t>(rows, op.attributes.vocabulary));
+  return rows;
+}
+
 /// Writes what is chosen as it comes. Returns the tokens written: fewer where
 /// nobody reads them any more.
 uint64_t write_tokens(kernels::TokenStream& stream, const Alphabet& alphabet,
@@ -127,12 +138,15 @@ int run_generate(const Settings& settings) {
   SampleShape shape;
   shape.label = LabelKind::tokens;
   shape.vocabulary = vocabulary_of(model, settings.checkpoint, kept);
-  const auto alphabet = alphabet_of(settings, kept, shape.vocabulary);
+  auto alphabet = alphabet_of(settings, kept, shape.vocabulary);
   const auto trained = load_trained_model(model, shape, settings.checkpoint);
+  if (alphabet.numbers)
+    alphabet.vocabulary = rows_of_tokens(trained.graph);
+  // A model may have more tokens than there are characters.
   kernels::TokenStream stream{trained.graph,
                               trained.parameters.data(),
-                              {how.temperature, how.top_k, how.top_p,
-                               how.seed}};
+                              {how.temperature, how.top_k, how.top_p, how.seed,
+                               alphabet.vocabulary}};
   const std::string name = how.prompt ? "--prompt" : "standard input";
   const auto prompt = alphabet.read(how.prompt ? *how.prompt : standard_input(),
                                     name);

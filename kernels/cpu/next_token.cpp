@@ -38,6 +38,8 @@ std::vector<int32_t> by_likelihood(std::span<const float> logits,
 int32_t next_token(std::span<const float> logits, const SamplingRule& rule,
                    uint64_t draw) {
   require(!logits.empty(), "a choice of no tokens");
+  if (rule.choices > 0)
+    logits = logits.first(std::min<size_t>(rule.choices, logits.size()));
   if (!loops().all_finite(logits.data(), logits.size()))
     throw InputError("a logit is not a finite number; the weights were saved "
                      "by a run that had failed");

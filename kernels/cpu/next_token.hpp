@@ -12,6 +12,7 @@ struct SamplingRule {
   /// Of the fewest likeliest that have so much of the probability together.
   double top_p = 1;
   uint64_t seed = 0;
+  uint32_t choices = 0; ///< of the first so many tokens alone; 0: of all
 };
 
 /// Chooses a token; of equal logits the first counts as the likelier one. The

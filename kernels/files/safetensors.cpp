@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -109,8 +110,8 @@ std::optional<std::vector<uint64_t>> numbers(const json& object,
   return result;
 }
 
-/// How a file holds a number.
-enum class Held : uint8_t { float32, float16, bfloat16 };
+/// How a file holds a number; nothing: of no matter.
+enum class Held : uint8_t { float32, float16, bfloat16, nothing };
 
 std::optional<Held> held_as(const json& dtype) {
   if (dtype == "F32")
@@ -147,7 +148,14 @@ struct Entry {
 };
 
 void read_values(InputFile& file, const Entry& entry, std::vector<float>& out) {
-  const auto bytes = entry.end - entry.begin;
+  auto bytes = entry.end - entry.begin;
+  if (entry.held == Held::nothing) {
+    std::array<std::byte, 1 << 16> passed;
+    for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, passed.size()))
+      file.read_all(
+        std::span{passed}.first(std::min<uint64_t>(bytes, passed.size())));
+    return;
+  }
   if (entry.held == Held::float32) {
     out.resize(bytes / sizeof(float));
     file.read_all(std::as_writable_bytes(std::span{out}));
@@ -161,14 +169,14 @@ void read_values(InputFile& file, const Entry& entry, std::vector<float>& out) {
 }
 
 Entry parse_entry(const std::string& path, const std::string& name,
-                  const json& info) {
+                  const json& info, bool wanted) {
   const auto who = "tensor " + json(name).dump();
   if (!info.is_object())
     refuse_tensors(path, who + " is not described by a JSON object");
   const auto dtype = info.find("dtype");
   if (dtype == info.end() || !dtype->is_string())
     refuse_tensors(path, who + " has no dtype");
-  const auto held = held_as(*dtype);
+  const auto held = wanted ? held_as(*dtype) : Held::nothing;
   if (!held)
     throw InputError(path + ": " + who + " is of type " + dtype->dump()
                      + ", only F32, F16 and BF16 are read; convert it first");
@@ -178,10 +186,11 @@ Entry parse_entry(const std::string& path, const std::string& name,
   const auto offsets = numbers(info, "data_offsets");
   if (!offsets || offsets->size() != 2)
     refuse_tensors(path, who + " has no pair of data_offsets");
-  const auto bytes = product(*shape, *held == Held::float32 ? 4 : 2);
   const auto begin = (*offsets)[0];
   const auto end = (*offsets)[1];
-  if (!bytes || end < begin || end - begin != *bytes)
+  const auto bytes = product(*shape, *held == Held::float32 ? 4 : 2);
+  const bool fits = *held == Held::nothing || (bytes && end - begin == *bytes);
+  if (end < begin || !fits)
     refuse_tensors(path, who + " has data_offsets that do not match its shape");
   return {{name, std::move(*shape), {}}, begin, end, *held};
 }
@@ -300,26 +309,52 @@ read_safetensors_metadata(const std::string& path) {
   return out;
 }
 
-SafetensorsFile read_safetensors(const std::string& path) {
-  InputFile file{path};
+namespace {
+
+/// Entries in order of place, which the file's data fill.
+std::vector<Entry>
+entries_of(InputFile& file, SafetensorsFile& out,
+           const std::function<bool(const std::string&)>& wanted) {
+  const auto& path = file.path();
   const auto text = read_header(file);
   const auto header = parse_header(path, text);
-  SafetensorsFile result;
   std::vector<Entry> entries;
   for (const auto& [name, info] : header.items()) {
     if (name == metadata_key)
-      read_metadata(path, info, result.metadata);
+      read_metadata(path, info, out.metadata);
     else
-      entries.push_back(parse_entry(path, name, info));
+      entries.push_back(parse_entry(path, name, info, !wanted || wanted(name)));
   }
   check_places(path, entries, file.size() - sizeof(uint64_t) - text.size());
-  for (auto& entry : entries) {
+  return entries;
+}
+
+} // namespace
+
+SafetensorsFile
+read_safetensors(const std::string& path,
+                 const std::function<bool(const std::string& name)>& wanted) {
+  InputFile file{path};
+  SafetensorsFile result;
+  for (auto& entry : entries_of(file, result, wanted)) {
     read_values(file, entry, entry.tensor.values);
-    result.tensors.push_back(std::move(entry.tensor));
+    if (entry.held != Held::nothing)
+      result.tensors.push_back(std::move(entry.tensor));
   }
   std::sort(result.tensors.begin(), result.tensors.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return result;
+}
+
+std::map<std::string, std::vector<uint64_t>>
+read_safetensors_shapes(const std::string& path) {
+  InputFile file{path};
+  SafetensorsFile ignored;
+  std::map<std::string, std::vector<uint64_t>> out;
+  for (auto& entry :
+       entries_of(file, ignored, [](const std::string&) { return false; }))
+    out.emplace(entry.tensor.name, std::move(entry.tensor.shape));
+  return out;
 }
 
 } // namespace troupe

@@ -43,8 +43,14 @@ struct SafetensorsFile {
 };
 /// Errors: InputError; offsets, sizes and the header's length are checked
 /// against the file before anything is allocated; F32 is read, and F16 and
-/// BF16, whose numbers float32 has.
-SafetensorsFile read_safetensors(const std::string& path);
+/// BF16, whose numbers float32 has. Of tensors that are not `wanted` (empty:
+/// all are) neither type nor values matter: they are left out.
+SafetensorsFile read_safetensors(
+  const std::string& path,
+  const std::function<bool(const std::string& name)>& wanted = {});
+/// What shapes its tensors have, by name; no value is read. Errors: as above.
+std::map<std::string, std::vector<uint64_t>>
+read_safetensors_shapes(const std::string& path);
 /// Its metadata alone. Errors: InputError.
 std::map<std::string, std::string>
 read_safetensors_metadata(const std::string& path);

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace troupe {
@@ -179,10 +180,6 @@ struct Lying {
   std::vector<Columns> parts;
 };
 
-bool ends(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.ends_with(end);
-}
-
 /// The layout of one of the two kinds of models.
 class Layouts {
 public:
@@ -330,11 +327,6 @@ std::string with_prefix(const std::string& name) {
   return bare ? "transformer." + name : name;
 }
 
-bool is_computed(const std::string& name) {
-  return ends(name, ".attn.bias") || ends(name, ".attn.masked_bias")
-         || ends(name, ".rotary_emb.inv_freq");
-}
-
 NamedTensor take(std::map<std::string, NamedTensor>& theirs,
                  const std::string& name, const Shape& shape,
                  const std::string& where) {
@@ -364,12 +356,19 @@ double shortest(float value) {
   return result;
 }
 
-Json config_of(const Layouts& layouts, const Graph& graph) {
+/// Nothing: the graph lacks what a configuration tells of.
+std::optional<Json> config_of(const Layouts& layouts, const Graph& graph) {
   const auto& parameters = whole_parameters(graph);
-  const auto shape_of = [&](const std::string& name) -> const Shape& {
-    return std::ranges::find(parameters, name, &Parameter::name)->shape;
+  const auto shape_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(parameters, name, &Parameter::name);
+    return found == parameters.end() ? Shape{0, 0} : found->shape;
   };
-  const auto& table = shape_of("tokens/table");
+  for (const auto* name :
+       {"block_0.attention", "norm",
+        layouts.is_llama() ? "block_0.rotary" : "block_0.up"})
+    if (layouts.op(name) == nullptr)
+      return std::nullopt;
+  const auto table = shape_of("tokens/table");
   uint64_t layers = 0;
   while (layouts.op("block_" + std::to_string(layers) + ".attention")
          != nullptr)
@@ -397,7 +396,7 @@ Json config_of(const Layouts& layouts, const Graph& graph) {
     return out;
   }
   const auto& turns = layouts.op("block_0.rotary")->attributes;
-  const auto& qkv = shape_of("block_0.qkv/weight");
+  const auto qkv = shape_of("block_0.qkv/weight");
   out["hidden_size"] = table[1];
   out["intermediate_size"] = shape_of("block_0.gate_up/weight")[1] / 2;
   out["num_hidden_layers"] = layers;
@@ -419,6 +418,58 @@ Json config_of(const Layouts& layouts, const Graph& graph) {
   return out;
 }
 
+// -- whether another graph computes the same ----------------------------------
+
+/// An operator without its name and its values' numbers.
+struct Step {
+  const Op* op;
+  std::vector<uint64_t>
+    from; ///< which steps it reads; what a sample holds: none
+  std::vector<Shape> parameters;
+};
+
+/// The operators that predictions are computed by.
+std::vector<Step> steps_of(const Graph& graph) {
+  constexpr auto sample = ~uint64_t{0};
+  std::map<uint32_t, uint64_t> made; // by value
+  const auto maker = [&](uint32_t value) {
+    const auto found = made.find(value);
+    return found == made.end() ? sample : found->second;
+  };
+  std::vector<Step> out;
+  for (const auto& op : graph.ops) {
+    if (op.kind == OpKind::dropout) {
+      made[op.output] = maker(op.inputs.front());
+      continue;
+    }
+    made[op.output] = out.size();
+    Step step{&op, {}, {}};
+    for (auto input : op.inputs)
+      step.from.push_back(maker(input));
+    for (auto parameter : op.parameters)
+      step.parameters.push_back(graph.parameters[parameter].shape);
+    out.push_back(std::move(step));
+  }
+  return out;
+}
+
+bool is_same(const Step& a, const Step& b) {
+  const auto of = [](const OpAttributes& x) {
+    return std::tuple{x.activation, x.epsilon,     x.heads, x.key_heads(),
+                      x.causal,     x.interleaved, x.base,  x.bias};
+  };
+  return a.op->kind == b.op->kind && a.from == b.from
+         && a.parameters == b.parameters
+         && of(a.op->attributes) == of(b.op->attributes);
+}
+
+/// Whether a graph computes what their model of a configuration does.
+bool computes(const Graph& graph, const Json& config) {
+  const auto theirs = build_graph(hugging_face_model(config, "config.json"));
+  const auto own = steps_of(graph);
+  return std::ranges::equal(own, steps_of(theirs), is_same);
+}
+
 } // namespace
 
 bool is_hugging_face_config(const Json& json) {
@@ -435,6 +486,11 @@ ModelSpec hugging_face_model(const Json& json, const std::string& where) {
   config.refuse("model_type \"" + type
                 + "\" is not computed here, only gpt2 and llama; another may "
                   "be written as a model file (docs/models.md)");
+}
+
+bool is_learned_tensor(const std::string& name) {
+  return !name.ends_with(".attn.bias") && !name.ends_with(".attn.masked_bias")
+         && !name.ends_with(".rotary_emb.inv_freq");
 }
 
 bool is_hugging_face_table(std::string_view name) {
@@ -456,11 +512,10 @@ std::vector<NamedTensor> from_hugging_face(const Graph& graph,
                        "--model is neither; name its config.json, or gpt2:… "
                        "or llama:…");
   std::map<std::string, NamedTensor> theirs;
-  for (auto& tensor : tensors)
-    if (!is_computed(tensor.name)) {
-      auto name = with_prefix(tensor.name);
-      theirs.insert_or_assign(std::move(name), std::move(tensor));
-    }
+  for (auto& tensor : tensors) {
+    auto name = with_prefix(tensor.name);
+    theirs.insert_or_assign(std::move(name), std::move(tensor));
+  }
   // A head that has the table of tokens may be written once more.
   if (std::ranges::none_of(layouts.all(), [](const Lying& lying) {
         return lying.parts.front().name == "lm_head.weight";
@@ -478,10 +533,10 @@ std::vector<NamedTensor> from_hugging_face(const Graph& graph,
     const auto rows = parameter.shape[0];
     const auto columns = parameter.shape[1];
     NamedTensor own{parameter.name, parameter.shape, {}};
-    own.values.resize(parameter.size());
     uint64_t first = 0;
     for (const auto& part : lying.parts) {
       const auto tensor = take(theirs, part.name, {part.count, rows}, where);
+      own.values.resize(parameter.size());
       for_transposed(rows, columns, first, part.count,
                      [&](uint64_t here, uint64_t there) {
                        own.values[here] = tensor.values[there];
@@ -498,13 +553,14 @@ std::vector<NamedTensor> from_hugging_face(const Graph& graph,
 HuggingFaceModel to_hugging_face(const Graph& graph,
                                  const std::vector<NamedTensor>& tensors) {
   const Layouts layouts{graph};
-  if (!layouts.known())
-    throw InputError("model " + graph.text
-                     + ": is no GPT-2 and no Llama as Hugging Face has them; "
-                       "train gpt2:… or llama:…, or write the layout yourself "
-                       "(docs/from_pytorch.md)");
+  const auto config = layouts.known() ? config_of(layouts, graph)
+                                      : std::nullopt;
+  if (!config || !computes(graph, *config))
+    throw InputError("the model is no GPT-2 and no Llama as Hugging Face has "
+                     "them; train gpt2:… or llama:…, or write the layout "
+                     "yourself (docs/from_pytorch.md)");
   HuggingFaceModel out;
-  out.config = config_of(layouts, graph).dump(2) + '\n';
+  out.config = config->dump(2) + '\n';
   for (const auto& lying : layouts.all()) {
     const auto& parameter = layouts.parameter(lying);
     const auto own = std::ranges::find(tensors, parameter.name,

@@ -12,7 +12,8 @@
 namespace troupe {
 
 // Models and weights as Hugging Face's transformers has them: config.json, and
-// model.safetensors with float32 tensors. GPT-2 and Llama.
+// model.safetensors, read in float32, float16 or bfloat16 and written in
+// float32. GPT-2 and Llama.
 
 /// Tells a config.json from a model file.
 bool is_hugging_face_config(const kernels::Json& json);
@@ -25,8 +26,12 @@ ModelSpec hugging_face_model(const kernels::Json& config,
 /// Whether a tensor is one of their tables of tokens.
 bool is_hugging_face_table(std::string_view name);
 
+/// Whether weights have it to be learned: what their models compute from
+/// (masks, of any type) is not.
+bool is_learned_tensor(const std::string& name);
+
 /// Tensors by this project's names and layouts, where they have theirs; others
-/// stay. What a model computes from, not learns (masks), goes.
+/// stay. Of learned ones.
 /// Errors: InputError naming the file and a tensor that is missing or has
 /// another shape, or for a graph that is neither.
 std::vector<NamedTensor> from_hugging_face(const Graph& graph,
@@ -40,7 +45,7 @@ struct HuggingFaceModel {
 };
 
 /// The parameters of a graph, whole, for transformers to load.
-/// Errors: InputError for a graph that is neither of the two.
+/// Errors: InputError for a graph that computes anything else than the two do.
 HuggingFaceModel to_hugging_face(const Graph& graph,
                                  const std::vector<NamedTensor>& tensors);
 

@@ -173,6 +173,18 @@ class Generate(OwnFolder):
                 moved, *flags, "--model", os.path.join(there, "config.json")))
             self.assertEqual(own, self.generate(moved, *flags, "--model",
                                                 MODELS[name]))
+            scores = []
+            for slices in ("1", "2"):
+                done = subprocess.run(
+                    [TROUPE, "evaluate", "--data", self.learned(), "--model",
+                     os.path.join(there, "config.json"), "--checkpoint", moved,
+                     "--virtual-slices", slices, "--summary",
+                     self.path("scores.json")],
+                    capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(self.path("scores.json")) as file:
+                    scores.append(json.load(file)["eval"]["loss"])
+            self.assertAlmostEqual(*scores, places=4)
             line = self.generate(moved, *flags, "--model",
                                  MODELS["transformer"], status=1)
             self.assertRegex(line, r"\Atroupe: .*names of Hugging Face's GPT-2 "
@@ -208,6 +220,16 @@ class Generate(OwnFolder):
         run.stdout.close()
         self.assertIn(run.wait(60), (0, 1, -13))
         run.stderr.close()
+
+    def test_a_text_that_cannot_be_written_is_an_error(self):
+        weights = self.train("llama", MODELS["llama"], self.learned())
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [TROUPE, "generate", "--checkpoint", weights, "--prompt",
+                 "ring "], stdout=full, stderr=subprocess.PIPE, timeout=60,
+                check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"standard output: cannot be written", done.stderr)
 
 
 if __name__ == "__main__":

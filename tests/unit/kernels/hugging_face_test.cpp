@@ -162,6 +162,17 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
       return to_hugging_face(other, numbered_tensors(other));
     },
     "is no GPT-2 and no Llama");
+  // The same parameters in another computation.
+  auto full = graph;
+  for (auto& op : full.ops)
+    op.attributes.causal = false;
+  check([&] { return to_hugging_face(full, numbered_tensors(full)); },
+        "is no GPT-2 and no Llama");
+  auto alone = graph;
+  std::erase_if(alone.ops,
+                [](const Op& op) { return op.kind == OpKind::attention; });
+  check([&] { return to_hugging_face(alone, numbered_tensors(alone)); },
+        "is no GPT-2 and no Llama");
 }
 
 BOOST_AUTO_TEST_CASE(a_configuration_is_a_model) {

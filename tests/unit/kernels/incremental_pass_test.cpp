@@ -210,6 +210,14 @@ BOOST_AUTO_TEST_CASE(without_a_temperature_the_likeliest_token_is_chosen) {
   BOOST_TEST(next_token(logits, cold, 3) == 1);
 }
 
+BOOST_AUTO_TEST_CASE(tokens_that_cannot_be_written_are_not_chosen) {
+  const std::vector<float> logits{1, 3, 2, 9, 9};
+  for (const double temperature : {0.0, 5.0})
+    for (uint64_t draw = 0; draw < 200; ++draw)
+      BOOST_TEST(next_token(logits, {temperature, 0, 1, 7, 3}, draw) < 3);
+  BOOST_TEST(next_token(logits, {0, 0, 1, 7, 9}, 0) == 3);
+}
+
 BOOST_AUTO_TEST_CASE(tokens_are_drawn_by_their_probabilities) {
   // Probabilities 0.5, 0.25, 0.125, 0.125 at temperature 2.
   std::vector<float> logits;

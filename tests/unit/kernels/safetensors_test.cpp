@@ -150,6 +150,24 @@ BOOST_AUTO_TEST_CASE(numbers_of_two_bytes_are_read_as_float32_has_them) {
     same_bits(tensors[1].values, {1, -0x1.92p1f, 0x1p-133f, 0x1.fep127f}));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_not_wanted_may_be_of_any_type) {
+  const Folder folder;
+  auto bytes = troupe::safetensors_header(
+    {{"mask", "U8", {3}, 3}, {"w", "F32", {1}, 4}}, {});
+  const float one = 1;
+  bytes.append("\1\2\1", 3);
+  bytes.append(reinterpret_cast<const char*>(&one), sizeof one);
+  put(folder.file(), bytes);
+  refuses(folder.file(), "\"U8\"");
+  const auto file = read_safetensors(
+    folder.file(), [](const std::string& name) { return name != "mask"; });
+  BOOST_REQUIRE(file.tensors.size() == 1u);
+  BOOST_TEST(same_bits(file.tensors[0].values, {1}));
+  const auto shapes = troupe::read_safetensors_shapes(folder.file());
+  BOOST_TEST((shapes.at("mask") == std::vector<uint64_t>{3}));
+  BOOST_TEST((shapes.at("w") == std::vector<uint64_t>{1}));
+}
+
 BOOST_AUTO_TEST_CASE(a_file_without_tensors_is_a_file) {
   const Folder folder;
   write_safetensors(folder.file(), {}, {});
