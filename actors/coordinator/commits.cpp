@@ -79,6 +79,9 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   metrics_.loss.set(commit.loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
   watch_.committed(commit.step, record_.seconds_of_last_step());
+  if (options_.page)
+    options_.page->add_point(
+      {unix_ms(), steps_, record_.samples(), commit.loss});
   metrics_.last_commit.set(unix_seconds());
   if (steps_ % per_epoch == 0 || steps_ == course_.end())
     data_epoch_ended((steps_ + per_epoch - 1) / per_epoch);

@@ -45,7 +45,7 @@ struct CoordinatorOptions {
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
   bool allow_faults = false;            ///< InjectFault is obeyed
-  std::shared_ptr<PageFeed> page;       ///< null: nobody is shown the run
+  std::shared_ptr<PageFeed> page;       ///< who shows the run; null: nobody
   /// Whom all members are told to refuse; empty: nobody.
   std::function<std::vector<RevokedMember>()> revoked;
   /// A process reports four times a second; one that is silent for too long is

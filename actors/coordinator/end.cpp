@@ -2,6 +2,8 @@
 #include "actors/coordinator/state.hpp"
 #include "actors/role/context.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -133,17 +135,24 @@ void CoordinatorState::conclude(const RunOutputs& outputs) {
   outcome.tables = outputs.tables;
   outcome.weights_sha256 = outputs.weights_sha256;
   outcome.state_sha256 = outputs.state_sha256;
+  const auto where = " after step " + std::to_string(steps_) + " of "
+                     + std::to_string(job_->total_steps);
+  if (course_.is_stopped())
+    outcome.stopped = course_.why() + where;
+  outcome.hosts = hosts_of_members();
+  outcome.story = options_.page.get();
   for (const auto& [step, end] : data_epoch_ends_)
     observers_.tell(end);
   const auto end = end_of_outputs(outputs.weights, checkpoints_.last_folder(),
                                   checkpoints_.last_failure());
+  using Json = nlohmann::ordered_json;
+  // Whatever a model is called, this is JSON.
   Finished finished{end.complete ? 0 : 1, end.line,
-                    record_.summary_json(outcome)};
+                    record_.summary(outcome).dump(
+                      -1, ' ', false, Json::error_handler_t::replace)};
   if (course_.is_stopped()) {
     finished.status = stop_status(course_.why());
-    finished.line = course_.why() + " after step " + std::to_string(steps_)
-                    + " of " + std::to_string(job_->total_steps) + ": "
-                    + end.line;
+    finished.line = outcome.stopped + ": " + end.line;
   }
   finish(finished);
 }

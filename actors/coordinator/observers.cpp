@@ -84,11 +84,14 @@ void CoordinatorState::tell(const DataEpochEnd& end) {
     options_.page->add_line(line_of(end));
 }
 
-void CoordinatorState::show_on_page() {
-  if (begun_)
-    options_.page->add_point({unix_ms(), steps_,
-                              record_.counts(commits_).samples,
-                              record_.last_loss()});
+std::map<RoleId, std::string> CoordinatorState::hosts_of_members() const {
+  std::map<RoleId, std::string> out;
+  for (const auto& [role, present] : present_)
+    out[role] = host_of(present);
+  return out;
+}
+
+void CoordinatorState::show_members() {
   std::vector<PageMember> members;
   const uint64_t period = job_->options.processes ? sign_ms_ : actor_sign_ms;
   for (const auto& [role, present] : present_) {

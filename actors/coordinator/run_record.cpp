@@ -2,6 +2,7 @@
 
 #include "actors/job/beginning.hpp"
 #include "actors/job/first_period.hpp"
+#include "actors/page/page_feed.hpp"
 #include "actors/process/unix_time.hpp"
 #include "actors/role/caf_metrics.hpp"
 #include "actors/wire/version.hpp"
@@ -268,10 +269,26 @@ nlohmann::ordered_json RunRecord::recoveries_json() const {
   return list;
 }
 
-std::string RunRecord::summary_json(const Outcome& outcome) const {
+nlohmann::ordered_json RunRecord::roles_json(const Outcome& outcome) const {
+  std::map<RoleId, nlohmann::ordered_json> roles;
+  for (const auto& [role, host] : outcome.hosts) {
+    auto& facts = roles[role] = nlohmann::ordered_json::object();
+    if (!host.empty())
+      facts["host"] = host;
+  }
+  for (const auto& [role, bytes] : peak_memory_)
+    roles[role]["peak_memory_bytes"] = bytes;
+  auto json = nlohmann::ordered_json::object();
+  for (auto& [role, facts] : roles)
+    json[to_string(role)] = std::move(facts);
+  return json;
+}
+
+nlohmann::ordered_json RunRecord::summary(const Outcome& outcome) const {
   nlohmann::ordered_json json;
   const auto& options = job_->options;
   json["version"] = version;
+  json["model"] = options.model;
   json["strategy"] = to_string(options.strategy);
   json["plan"] = {
     {"synchronisation",
@@ -290,6 +307,10 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["samples"] = samples_ + (outcome.rest ? outcome.rest->samples : 0);
   json["epochs"] = static_cast<double>(outcome.steps)
                    / static_cast<double>(job_->sampling.steps_per_epoch());
+  json["stopped"] = nullptr;
+  if (!outcome.stopped.empty())
+    json["stopped"] = outcome.stopped;
+  json["began"] = static_cast<double>(to_unix_ms(begin_)) / 1000;
   json["wall_seconds"] = ms_between(begin_, Clock::now()) / 1000;
   json["samples_per_second"] = samples_per_second();
   json["step_ms"] = percentiles(step_ms_);
@@ -332,7 +353,10 @@ std::string RunRecord::summary_json(const Outcome& outcome) const {
   json["numeric_class"] = outcome.numeric_class;
   json["device"] = options.devices;
   json["libraries"] = library_versions();
-  return json.dump(2);
+  json["roles"] = roles_json(outcome);
+  if (outcome.story != nullptr)
+    outcome.story->tell_whole(to_unix_ms(begin_), json);
+  return json;
 }
 
 } // namespace troupe

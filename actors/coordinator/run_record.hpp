@@ -19,6 +19,7 @@
 
 namespace troupe {
 
+class PageFeed;
 struct JobHistory;
 
 /// What the coordinator writes down of a run: times of commits, losses,
@@ -63,6 +64,7 @@ public:
   /// Counts committed steps from the 11th on, earlier from the run's start; 0:
   /// not known.
   double samples_per_second() const;
+  uint64_t samples() const { return samples_; } ///< in committed steps
   double last_loss() const { return last_loss_; }
   double seconds_of_last_step() const { return last_step_seconds_; }
   /// Mean loss of the samples since the last call.
@@ -93,14 +95,19 @@ public:
     std::string state_sha256;
     std::string isa;
     std::string numeric_class; ///< of the workers
+    std::string
+      stopped; ///< why it ended before its last step; empty: it did not
+    std::map<RoleId, std::string> hosts; ///< of members, where they are known
+    const PageFeed* story = nullptr;     ///< the run's; null: nobody kept it
   };
-  std::string summary_json(const Outcome& outcome) const;
+  nlohmann::ordered_json summary(const Outcome& outcome) const;
 
 private:
   uint64_t samples_before(uint64_t version) const;
   nlohmann::ordered_json consistency_json(const Outcome& outcome) const;
   nlohmann::ordered_json recoveries_json() const;
   nlohmann::ordered_json changes_json() const;
+  nlohmann::ordered_json roles_json(const Outcome& outcome) const;
 
   struct Switch {
     uint64_t step;

@@ -179,9 +179,11 @@ private:
   void tell(const DataEpochEnd& end);
   void on(const MetricsReport& report);
   void leave(); ///< when everybody elsewhere has read how the run ended
+  /// Of those that are present; empty: on this host alone.
+  std::map<RoleId, std::string> hosts_of_members() const;
   StepView view_of_step() const;
   void look_at_waits();
-  void show_on_page(); ///< how far it is, and who takes part
+  void show_members(); ///< who takes part, on the run's page
 
   // --- faults on purpose (faults.cpp); the tick (coordinator.cpp) -----------
   caf::result<Note> on(const InjectFault& fault);

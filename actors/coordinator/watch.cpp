@@ -150,7 +150,7 @@ void CoordinatorState::look_at_waits() {
   watch_.show_waits(runs ? seconds_since(touched_) : 0, samples);
   exporter_->publish("coordinator", std::move(samples));
   if (options_.page)
-    show_on_page();
+    show_members();
 }
 
 } // namespace troupe

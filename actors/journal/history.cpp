@@ -63,6 +63,8 @@ void read_counts(const StrictBody& body, JobHistory& history) {
 void read_commits(const StrictBody& body, JobHistory& history) {
   history.steps = bounded(steps_in(body, "first") + steps_in(body, "count"));
   read_counts(body, history);
+  history.curve.push_back({history.counts.last_commit_ms, history.steps,
+                           history.counts.samples, history.counts.last_loss});
 }
 
 /// The newest that is open of a role is the one that is over.

@@ -42,6 +42,13 @@ struct JobHistory {
     uint64_t unix_ms = 0;
   };
   std::vector<Switch> switches;
+  struct Commit {
+    uint64_t unix_ms = 0;
+    uint64_t step = 0;    ///< committed
+    uint64_t samples = 0; ///< in committed steps
+    double loss = 0;      ///< of the last one
+  };
+  std::vector<Commit> curve;        ///< in the order of their events
   std::vector<std::string> changes; ///< each JSON, as the summary has it
   std::string evaluation;           ///< JSON of the newest; empty: none
   /// Where the coordinator is to die by its own hand, or none.

@@ -5,6 +5,7 @@
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
 #include "actors/page/job_page.hpp"
+#include "actors/page/story_feed.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/steady_clock.hpp"
@@ -78,10 +79,10 @@ std::vector<std::string> pages_on(const std::vector<std::string>& hosts,
   return out;
 }
 
-/// Serves the job's page beside its metrics; returns whom to tell.
-std::shared_ptr<PageFeed>
-serve_job_page(const RunOptions& options, const RunJournal& journal,
-               const Job& job, MetricExporter& exporter) {
+/// Serves the job's page beside its metrics.
+void serve_job_page(const RunOptions& options, const RunJournal& journal,
+                    const Job& job, const std::shared_ptr<StoryFeed>& feed,
+                    MetricExporter& exporter) {
   JobPage::Options page;
   page.job_id = journal.job;
   page.term = journal.term;
@@ -90,10 +91,9 @@ serve_job_page(const RunOptions& options, const RunJournal& journal,
   page.read = exporter.reader();
   page.flight = options.flight;
   page.others = pages_on(options.standby_hosts, exporter);
-  const JobPage made{std::move(page)};
+  const JobPage made{std::move(page), feed};
   for (auto& one : made.pages())
     exporter.serve(std::move(one));
-  return made.feed();
 }
 
 } // namespace
@@ -141,8 +141,13 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
                     : make_exporter(options.metrics_address, guard);
   started.metrics_address = exporter ? exporter->address() : std::string{};
   CoordinatorOptions how;
+  const auto story = std::make_shared<StoryFeed>();
+  how.page = story;
+  if (past)
+    for (const auto& point : past->curve)
+      story->add_point({point.unix_ms, point.step, point.samples, point.loss});
   if (exporter)
-    how.page = serve_job_page(options, journal, *started.job, *exporter);
+    serve_job_page(options, journal, *started.job, story, *exporter);
   how.job_id = journal.job;
   how.term = journal.term;
   how.journal = journal.sink;

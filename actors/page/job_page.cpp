@@ -1,23 +1,20 @@
 #include "actors/page/job_page.hpp"
 
-#include "actors/journal/event_sentence.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/page/job_json.hpp"
+#include "actors/page/nonce.hpp"
 #include "actors/page/page_text.hpp"
 #include "actors/page/recent_spans.hpp"
-#include "actors/page/run_story.hpp"
+#include "actors/page/story_feed.hpp"
 #include "actors/process/flight_recorder.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "actors/wire/version.hpp"
 
 #include <nlohmann/json.hpp>
-#include <sys/random.h>
 
 #include <charconv>
 #include <cstdio>
-#include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -42,22 +39,6 @@ std::string hexadecimal(uint64_t number) {
   return text;
 }
 
-/// A word that nobody can know before.
-std::string random_word() {
-  uint64_t words[2];
-  if (getrandom(words, sizeof words, 0) != sizeof words)
-    throw std::runtime_error("no random numbers");
-  return hexadecimal(words[0]) + hexadecimal(words[1]);
-}
-
-std::string page_with(const std::string& nonce) {
-  std::string out = page_text;
-  const std::string mark = "NONCE";
-  for (auto at = out.find(mark); at != out.npos; at = out.find(mark, at))
-    out.replace(at, mark.size(), nonce);
-  return out;
-}
-
 WebAnswer page_answer(const std::vector<std::string>& others) {
   const auto nonce = random_word();
   const auto own = "'nonce-" + nonce + '\'';
@@ -70,7 +51,7 @@ WebAnswer page_answer(const std::vector<std::string>& others) {
             + connections
             + "; base-uri 'none'; form-action 'none'; frame-ancestors "
               "'none'\r\n",
-          page_with(nonce)};
+          with_nonce(page_text, nonce)};
 }
 
 /// T and N of "after=T.N" in a query.
@@ -105,71 +86,11 @@ nlohmann::ordered_json names_of_activities() {
 
 } // namespace
 
-// --- what the coordinator tells: any thread ----------------------------------
-
-struct JobPage::Feed : PageFeed, std::enable_shared_from_this<Feed> {
-  std::mutex mutex;
-  RunStory story;                  // under the mutex
-  std::vector<PageMember> members; // the same
-
-  void add_line(const std::string& line) override {
-    const std::lock_guard guard{mutex};
-    story.add_line(unix_ms(), line);
-  }
-  void add_point(const PagePoint& point) override {
-    const std::lock_guard guard{mutex};
-    story.add(point);
-  }
-  void set_members(std::vector<PageMember> newest) override {
-    const std::lock_guard guard{mutex};
-    members = std::move(newest);
-  }
-
-  void add_event(const JournalEvent& event) {
-    if (event.kind == "commits") // the curves have them
-      return;
-    std::string text;
-    try {
-      text = event_sentence(event.kind, EventBody::parse(event.body));
-    } catch (const std::exception&) {
-      text = event.body;
-    }
-    const std::lock_guard guard{mutex};
-    story.add_event(event.unix_ms, event.kind, text);
-  }
-
-  /// Hands events on and shows them.
-  class Journal : public JournalSink {
-  public:
-    Journal(std::shared_ptr<Feed> feed, std::shared_ptr<JournalSink> own)
-      : feed_(std::move(feed)), own_(std::move(own)) {}
-
-    void append(JournalEvent event, std::function<void()> synced) override {
-      feed_->add_event(event);
-      if (own_)
-        own_->append(std::move(event), std::move(synced));
-      else if (synced)
-        synced();
-    }
-    bool leads() const override { return !own_ || own_->leads(); }
-
-  private:
-    std::shared_ptr<Feed> feed_;
-    std::shared_ptr<JournalSink> own_;
-  };
-
-  std::shared_ptr<JournalSink>
-  shown(std::shared_ptr<JournalSink> own) override {
-    return std::make_shared<Journal>(shared_from_this(), std::move(own));
-  }
-};
-
-// --- what browsers ask for: the server's thread
-// -------------------------------
+// --- what browsers ask for: the server's thread -----------------------------
 
 struct JobPage::Snapshots {
   Options options;
-  std::shared_ptr<Feed> feed;
+  std::shared_ptr<StoryFeed> feed;
   std::string run;  // JSON, as the next two
   std::string view; // of the last look
   std::string spans = "null";
@@ -177,7 +98,7 @@ struct JobPage::Snapshots {
   std::optional<uint64_t> looked_ms; // steady
   std::optional<uint64_t> spans_ms;  // the same
 
-  Snapshots(Options with, std::shared_ptr<Feed> from)
+  Snapshots(Options with, std::shared_ptr<StoryFeed> from)
     : options(std::move(with)), feed(std::move(from)) {
     run = dumped({{"job", hexadecimal(options.job_id)},
                   {"term", options.term},
@@ -195,14 +116,9 @@ struct JobPage::Snapshots {
     if (looked_ms && now - *looked_ms > longest_pause_ms)
       watch = {};
     looked_ms = now;
-    std::vector<PageMember> members;
-    {
-      const std::lock_guard guard{feed->mutex};
-      members = feed->members;
-    }
     view = dumped(job_json(watch.look(values_of(options.read()),
                                       static_cast<double>(now) / 1e3),
-                           members));
+                           feed->members()));
     if (options.flight.empty()
         || (spans_ms && now - *spans_ms < spans_period_ms))
       return;
@@ -214,16 +130,15 @@ struct JobPage::Snapshots {
     look();
     const auto cursor = cursor_in(query);
     nlohmann::ordered_json story;
-    {
-      const std::lock_guard guard{feed->mutex};
-      const auto newest = feed->story.newest();
+    feed->read([&](const RunStory& all) {
+      const auto newest = all.newest();
       const bool ours = cursor && cursor->first == options.term
                         && cursor->second <= newest;
       story["cursor"] = std::to_string(options.term) + '.'
                         + std::to_string(newest);
       story["unix_ms"] = unix_ms();
-      feed->story.tell(ours ? cursor->second : 0, story);
-    }
+      all.tell(ours ? cursor->second : 0, story);
+    });
     auto out = dumped(story);
     out.back() = ','; // the object goes on
     return out + "\"run\":" + run + ",\"now\":" + view + ",\"spans\":" + spans
@@ -231,9 +146,9 @@ struct JobPage::Snapshots {
   }
 };
 
-JobPage::JobPage(Options options)
-  : feed_(std::make_shared<Feed>()), others_(options.others) {
-  snapshots_ = std::make_shared<Snapshots>(std::move(options), feed_);
+JobPage::JobPage(Options options, std::shared_ptr<StoryFeed> feed)
+  : others_(options.others) {
+  snapshots_ = std::make_shared<Snapshots>(std::move(options), std::move(feed));
 }
 
 JobPage::~JobPage() = default;
@@ -245,10 +160,6 @@ std::vector<WebPage> JobPage::pages() const {
        return WebAnswer{json_headers + std::string{common_headers},
                         snapshots->snapshot(query)};
      }}};
-}
-
-std::shared_ptr<PageFeed> JobPage::feed() const {
-  return feed_;
 }
 
 } // namespace troupe

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "actors/page/page_feed.hpp"
 #include "monitoring/metrics.hpp"
 #include "monitoring/web_page.hpp"
 
@@ -11,6 +10,8 @@
 #include <vector>
 
 namespace troupe {
+
+class StoryFeed;
 
 /// A page of a running job for a browser, and what it asks for once a second.
 /// It only reads. Both are served beside the job's metrics, to the same
@@ -38,20 +39,17 @@ public:
     std::vector<std::string> others{};
   };
 
-  explicit JobPage(Options options);
+  /// `feed`: to whom the coordinator tells what it does.
+  JobPage(Options options, std::shared_ptr<StoryFeed> feed);
   ~JobPage();
   JobPage(const JobPage&) = delete;
   JobPage& operator=(const JobPage&) = delete;
 
   /// What is to be served: they hold what they need.
   std::vector<WebPage> pages() const;
-  /// Where the coordinator tells what it does.
-  std::shared_ptr<PageFeed> feed() const;
 
 private:
-  struct Feed;
   struct Snapshots;
-  std::shared_ptr<Feed> feed_;
   std::shared_ptr<Snapshots> snapshots_;
   std::vector<std::string> others_;
 };

@@ -2,6 +2,8 @@
 
 #include "actors/journal/event.hpp"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,17 +28,22 @@ struct PageMember {
   uint64_t missed = 0;    ///< signs of life, that were due since
 };
 
-/// What a coordinator tells its page. Never blocks for long; any thread.
+/// What a coordinator tells whoever shows its run. Never blocks for long; any
+/// thread.
 class PageFeed {
 public:
   virtual ~PageFeed() = default;
 
   virtual void add_line(const std::string& line) = 0;
-  virtual void add_point(const PagePoint& point) = 0;
+  virtual void add_point(const PagePoint& point) = 0; ///< at each commit
   virtual void set_members(std::vector<PageMember> members) = 0;
   /// A journal whose events go to `own`, where that is one, and are shown.
   virtual std::shared_ptr<JournalSink>
   shown(std::shared_ptr<JournalSink> own) = 0;
+  /// The story of the run so far, as fields of its summary
+  /// (RunStory::tell_whole).
+  virtual void tell_whole(uint64_t begin_ms,
+                          nlohmann::ordered_json& out) const = 0;
 };
 
 } // namespace troupe

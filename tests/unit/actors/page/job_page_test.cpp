@@ -2,6 +2,7 @@
 #include "actors/page/job_page.hpp"
 #include "actors/page/page_text.hpp"
 #include "actors/page/scraped_value.hpp"
+#include "actors/page/story_feed.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
@@ -55,7 +56,8 @@ struct Served {
                               return samples_of_run();
                             },
                             {},
-                            std::move(others)}) {}
+                            std::move(others)},
+           feed) {}
 
   WebAnswer get(const std::string& path, const std::string& query = {}) {
     for (const auto& one : page.pages())
@@ -70,6 +72,7 @@ struct Served {
   }
 
   int reads = 0;
+  std::shared_ptr<StoryFeed> feed = std::make_shared<StoryFeed>();
   JobPage page;
 };
 
@@ -87,10 +90,10 @@ struct KeptEvents : JournalSink {
 
 BOOST_AUTO_TEST_CASE(a_snapshot_says_what_a_job_is_and_does) {
   Served served;
-  served.page.feed()->set_members(
+  served.feed->set_members(
     {{"worker:0", "10.0.0.1", true, 12}, {"worker:1", "", false, 0}});
-  served.page.feed()->add_point({5000, 12, 768, 0.5});
-  served.page.feed()->add_line("metrics: somewhere");
+  served.feed->add_point({5000, 12, 768, 0.5});
+  served.feed->add_line("metrics: somewhere");
   const auto all = served.snapshot();
   BOOST_TEST(all["run"]["job"] == "0000000000000007");
   BOOST_TEST(all["run"]["model"] == "mlp:</script>\xEF\xBF\xBD");
@@ -116,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_says_what_a_job_is_and_does) {
 
 BOOST_AUTO_TEST_CASE(a_cursor_brings_only_what_is_new) {
   Served served{3};
-  const auto feed = served.page.feed();
+  const auto& feed = served.feed;
   feed->add_line("first");
   const auto cursor = served.snapshot()["cursor"].get<std::string>();
   BOOST_TEST(cursor == "3.1");
@@ -143,7 +146,7 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(events_are_shown_and_go_on_to_the_journal) {
   Served served;
   const auto own = std::make_shared<KeptEvents>();
-  const auto shown = served.page.feed()->shown(own);
+  const auto shown = served.feed->shown(own);
   bool synced = false;
   shown->append({0, 5000, 1, "restart",
                  R"({"role":"worker:0","how":"restart 1 of 5"})"},
@@ -162,7 +165,7 @@ BOOST_AUTO_TEST_CASE(events_are_shown_and_go_on_to_the_journal) {
 
 BOOST_AUTO_TEST_CASE(without_a_journal_events_are_shown_all_the_same) {
   Served served;
-  const auto shown = served.page.feed()->shown(nullptr);
+  const auto shown = served.feed->shown(nullptr);
   bool synced = false;
   shown->append({0, 1, 1, "joined", R"({"role":"ps:1"})"},
                 [&] { synced = true; });

@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace troupe;
 
 BOOST_AUTO_TEST_SUITE(run_story)
@@ -54,6 +56,69 @@ BOOST_AUTO_TEST_CASE(a_long_run_has_a_coarser_curve_of_all_of_it) {
   BOOST_TEST(points.back()[1].get<uint64_t>() > seconds - 100);
   // What lies between two of them is in the rate.
   BOOST_TEST(points.back()[3] == 64.0);
+}
+
+BOOST_AUTO_TEST_CASE(points_lie_apart_as_evenly_as_the_run_is_long) {
+  RunStory story;
+  for (uint64_t i = 0; i < 20'000; ++i)
+    story.add(point_at(i));
+  const auto points = told(story)["points"];
+  uint64_t least = 20'000;
+  uint64_t most = 0;
+  for (size_t i = 1; i < points.size(); ++i) {
+    const auto apart = points[i][1].get<uint64_t>()
+                       - points[i - 1][1].get<uint64_t>();
+    least = std::min(least, apart);
+    most = std::max(most, apart);
+  }
+  BOOST_TEST(least >= 20u);
+  BOOST_TEST(most <= 2 * least);
+}
+
+BOOST_AUTO_TEST_CASE(commits_at_one_moment_are_one_point) {
+  RunStory story;
+  for (uint64_t step = 1; step <= 5; ++step)
+    story.add({1'000'000, step, 64 * step, 1.0});
+  story.add({1'000'100, 6, 384, 0.5});
+  const auto points = told(story)["points"];
+  BOOST_TEST(points.dump() == "[[1000000,1,1.0,null],[1000100,6,0.5,3200.0]]");
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_does_not_end_the_curve) {
+  RunStory story;
+  story.add(point_at(5000));
+  for (uint64_t i = 0; i < 10; ++i)
+    story.add(point_at(100 + i));
+  const auto points = told(story)["points"];
+  BOOST_TEST(points.size() >= 10u);
+  BOOST_TEST(points.back()[0].get<uint64_t>()
+             > points.front()[0].get<uint64_t>() + 5'000);
+}
+
+BOOST_AUTO_TEST_CASE(the_whole_run_is_told_in_columns_up_to_its_end) {
+  RunStory story;
+  story.add_event(1'000'500, "death", "worker:1 after step 0");
+  for (uint64_t i = 0; i < 5'000; ++i)
+    story.add(point_at(i));
+  story.add({1'000'000 + 4'999'001, 5'001, 64 * 5'001, 0.123456789});
+  nlohmann::ordered_json whole;
+  story.tell_whole(1'000'000, whole);
+  const auto& curve = whole["curve"];
+  BOOST_TEST(curve["step"].size() <= RunStory::max_whole_points);
+  BOOST_TEST(curve["step"].size() > RunStory::max_whole_points / 3);
+  for (const auto* column : {"seconds", "loss", "samples_per_second"})
+    BOOST_TEST(curve[column].size() == curve["step"].size());
+  BOOST_TEST(curve["seconds"].front() == 0.0);
+  BOOST_TEST(curve["samples_per_second"].front().is_null());
+  BOOST_TEST(curve["samples_per_second"][1] == 64.0);
+  BOOST_TEST(curve["step"].back() == 5'001u);
+  BOOST_TEST(curve["loss"].back() == 0.123457);
+  BOOST_TEST(whole["events"].dump()
+             == R"([{"seconds":0.5,"kind":"death",)"
+                R"("text":"worker:1 after step 0"}])");
+  nlohmann::ordered_json nothing;
+  RunStory{}.tell_whole(0, nothing);
+  BOOST_TEST(nothing["curve"]["step"].empty());
 }
 
 BOOST_AUTO_TEST_CASE(steps_that_are_undone_have_no_rate) {

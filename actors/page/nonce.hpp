@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+namespace troupe {
+
+/// A word that nobody can know before, by which a page's policy knows the
+/// page's own script and style.
+std::string random_word();
+
+/// A page's text in which each NONCE is that word.
+std::string with_nonce(std::string text, const std::string& word);
+
+} // namespace troupe
