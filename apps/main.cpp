@@ -84,6 +84,8 @@ int dispatch(const Settings& settings) {
     return run_doctor(settings);
   if (command == "timeline")
     return run_timeline(settings);
+  if (command == "report")
+    return run_report_of(settings);
   if (command == "events")
     return run_events(settings);
   if (command == "ctl consistency")

@@ -9,6 +9,7 @@
 #include "apps/process/own_journal.hpp"
 #include "apps/process/process_limits.hpp"
 #include "apps/process/run_display.hpp"
+#include "apps/process/run_files.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
@@ -70,6 +71,7 @@ void join_by_token(const Settings& settings) {
 }
 
 int play_coordinator(const Settings& settings) {
+  const RunTime time;
   const auto began = std::chrono::steady_clock::now();
   Interrupt interrupt;
   select_isa(settings.job.isa);
@@ -98,8 +100,8 @@ int play_coordinator(const Settings& settings) {
       console.line(line);
     }
   };
-  run.events.over = [&settings](RunResult& result) {
-    write_summary(settings, result);
+  run.events.over = [&settings, &time](RunResult& result) {
+    write_run_files(settings, settings.flight, time.until_now(), result);
   };
   CoordinatorProcess process;
   process.listen = settings.listen;

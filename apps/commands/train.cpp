@@ -4,8 +4,8 @@
 #include "apps/process/process_limits.hpp"
 #include "apps/process/role_launch.hpp"
 #include "apps/process/run_display.hpp"
+#include "apps/process/run_files.hpp"
 #include "apps/process/run_folder.hpp"
-#include "apps/process/run_ledger.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/tensorboard/event_log.hpp"
@@ -13,7 +13,6 @@
 #include "kernels/engine/replica.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -66,22 +65,6 @@ std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
   return std::make_unique<EventLog>(settings.tensorboard, subject);
 }
 
-/// Unix time from when it is made, in nanoseconds; a clock that is set
-/// meanwhile makes a run no longer.
-class RunTime {
-public:
-  TimeSpan until_now() const {
-    const auto lasted = std::chrono::steady_clock::now() - began_;
-    return {first_.count(), (first_ + lasted).count()};
-  }
-
-private:
-  std::chrono::steady_clock::time_point began_{
-    std::chrono::steady_clock::now()};
-  std::chrono::nanoseconds first_{
-    std::chrono::system_clock::now().time_since_epoch()};
-};
-
 } // namespace
 
 int run_train(const Settings& settings, RoleHosts* hosts) {
@@ -110,20 +93,19 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   if (tensorboard)
     tensorboard->attach(run.events);
   // Recorders lie with the logs, where there are some, or where they are asked
-  // for; of a timeline alone they go with the run. Other hosts keep none.
+  // for; of a timeline or report alone they go with the run. Other hosts keep
+  // none.
   std::optional<RunFolder> own_flight;
   run.flight = settings.flight;
   if (run.flight.empty() && !settings.log_dir.empty() && !hosts)
     run.flight = settings.log_dir + "/flight";
-  else if (run.flight.empty() && !settings.timeline.empty())
+  else if (run.flight.empty() && !hosts
+           && !(settings.timeline.empty() && settings.report.empty()))
     run.flight = own_flight.emplace(RunFolder::Place::state).path();
   if (!run.flight.empty()) // roles may run elsewhere
     run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {
-    if (!settings.summary.empty())
-      result.summary = with_ledger(result.summary, run.flight,
-                                   time.until_now());
-    write_summary(settings, result);
+    write_run_files(settings, run.flight, time.until_now(), result);
     draw_timeline_of(settings, run.flight, result);
     if (tensorboard)
       tensorboard->end(result.status == 0);

@@ -168,6 +168,7 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   const JournalName journal_name{coordinator.journal};
   coordinator.standby = false;     // it has one, and is none
   coordinator.summary.clear();     // this process writes it
+  coordinator.report.clear();      // the same
   coordinator.flight = run.flight; // its page shows what is there
   write_config(config, coordinator);
   LaunchOptions launch;

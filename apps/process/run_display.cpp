@@ -1,10 +1,7 @@
 #include "apps/process/run_display.hpp"
 
 #include "apps/process/process_limits.hpp"
-#include "kernels/base/error.hpp"
-#include "kernels/files/atomic_file.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace troupe {
@@ -37,18 +34,6 @@ RunEvents shown_on(Console& console, const Interrupt& interrupt,
   events.note = [&console](const std::string& line) { console.line(line); };
   events.stop = [&interrupt] { return interrupt.reason(); };
   return events;
-}
-
-void write_summary(const Settings& settings, RunResult& result) {
-  if (settings.summary.empty() || result.summary.empty())
-    return;
-  try {
-    write_atomically(settings.summary,
-                     {std::as_bytes(std::span{result.summary})});
-  } catch (const InputError& failure) {
-    result.status = std::max(result.status, 1);
-    result.line += std::string{"; no summary: "} + failure.what();
-  }
 }
 
 int conclude(Console& console, const RunResult& result) {

@@ -11,10 +11,6 @@ namespace troupe {
 RunEvents shown_on(Console& console, const Interrupt& interrupt,
                    uint64_t log_every);
 
-/// Writes the summary where asked. Where that cannot be done, status and line
-/// of the result say so.
-void write_summary(const Settings& settings, RunResult& result);
-
 /// Prints how the run ended; returns the exit status. A failure is one line on
 /// standard error.
 int conclude(Console& console, const RunResult& result);

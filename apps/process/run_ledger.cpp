@@ -1,5 +1,6 @@
 #include "apps/process/run_ledger.hpp"
 
+#include "apps/process/summary_text.hpp"
 #include "kernels/base/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -71,7 +72,7 @@ std::string with_ledger(const std::string& summary, const std::string& folder,
   auto json = nlohmann::ordered_json::parse(summary);
   json["ledger"] = {{"seconds", seconds(run.end - run.begin)},
                     {"roles", std::move(roles)}};
-  return json.dump(2) + '\n';
+  return summary_text(json);
 }
 
 } // namespace troupe

@@ -31,6 +31,19 @@ void require_flag(const Settings& settings, const std::string& value,
            + ", for example --" + name + " " + example);
 }
 
+/// Whether two paths are of one file, there or not.
+bool is_one_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  if (one.empty() || other.empty())
+    return false;
+  std::error_code failure;
+  const auto place = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, failure), failure);
+  };
+  const auto first = place(one);
+  return first == place(other) && !first.empty() && !failure;
+}
+
 /// What two values do not allow together.
 void check_values(const Settings& settings) {
   const auto& job = settings.job;
@@ -44,6 +57,9 @@ void check_values(const Settings& settings) {
   if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512")
     refuse("--precision bfloat16 needs instructions that --isa " + job.isa
            + " leaves out; drop one of them");
+  if (is_one_file(settings.summary, settings.report))
+    refuse("--report " + settings.report
+           + ": is the file of --summary, too; name another one");
   if (settings.standby && !job.processes)
     refuse("--standby takes over from a process that died; add --processes");
 }
@@ -172,6 +188,7 @@ void check_files(const Settings& settings) {
     check_output("save", settings.save, bytes_of_weights(settings.job));
   check_output("journal", settings.journal);
   check_output("summary", settings.summary);
+  check_output("report", settings.report);
   check_output("timeline", settings.timeline);
   check_output("out", settings.out);
   check_output("json", settings.json);
@@ -303,6 +320,16 @@ bool check_observer(const Settings& settings) {
       refuse("'troupe timeline' needs a folder of flight recorders and a file "
              "to draw, for example troupe timeline logs/flight --out "
              "run.trace.json");
+    check_output("out", settings.out);
+    return true;
+  }
+  if (command == "report") {
+    if (settings.events.path.empty() || settings.out.empty())
+      refuse("'troupe report' needs the summary of a run and a file for its "
+             "report, for example troupe report run.json run.html");
+    if (is_one_file(settings.events.path, settings.out))
+      refuse("'troupe report' would write over the summary that it reads: name "
+             "another file");
     check_output("out", settings.out);
     return true;
   }

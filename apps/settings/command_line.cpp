@@ -95,6 +95,15 @@ void take_control(CommandLine& line, Words& rest) {
     line.flags[what == "consistency" ? "consistency" : "change"] = text;
 }
 
+/// Reads `report SUMMARY FILE`.
+void take_report(CommandLine& line, Words& rest) {
+  for (const auto* flag : {"path", "out"})
+    if (!rest.empty() && rest.front().rfind('-', 0) != 0) {
+      line.flags[flag] = rest.front();
+      rest.erase(rest.begin());
+    }
+}
+
 /// Reads `certificates new worker:1` and such.
 void take_certificates(CommandLine& line, Words& rest) {
   const Words known{"new", "token", "renew", "revoke", "show"};
@@ -173,6 +182,9 @@ void take_operand(CommandLine& line, Words& rest) {
     return;
   } else if (line.command == "checkpoint") {
     take_checkpoint(line, rest);
+    return;
+  } else if (line.command == "report") {
+    take_report(line, rest);
     return;
   } else if (line.command == "certificates") {
     take_certificates(line, rest);

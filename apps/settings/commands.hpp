@@ -31,6 +31,7 @@ int run_status(const Settings& settings);
 int run_top(const Settings& settings);
 int run_doctor(const Settings& settings);
 int run_timeline(const Settings& settings);
+int run_report_of(const Settings& settings);
 int run_events(const Settings& settings);
 int run_ctl_consistency(const Settings& settings);
 int run_ctl_reshape(const Settings& settings);

@@ -24,7 +24,7 @@ std::vector<Flag> events_flags() {
   add("json", "", FlagType::toggle, "no", "one JSON object a line",
       toggle(FIELD(events.json), true));
   add("path", "FILE", FlagType::text, "", "", text(FIELD(events.path)));
-  flags.back().commands |= on_timeline;
+  flags.back().commands |= on_timeline | on_report;
   flags.back().group.clear();
   return flags;
 }

@@ -45,6 +45,7 @@ enum CommandBit : uint64_t {
   on_launch = 2147483648,
   on_source = 4294967296, ///< bench data
   on_generate = 8589934592,
+  on_report = 17179869184,
   on_jobs = on_train | on_plan | on_role | on_bench,
   on_all = on_jobs | on_evaluate | on_predict,
 };

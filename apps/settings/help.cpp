@@ -151,6 +151,12 @@ constexpr Purpose purposes[] = {
    "--flight, "
    "or flight in its --log-dir; the run may go on, or have been killed.",
    "  troupe timeline logs/flight --out run.trace.json\n"},
+  {"report", "troupe report SUMMARY FILE",
+   "Writes what a run did as one page of HTML for a browser, which asks nobody "
+   "for anything: curves, where each role's time went, what was lost and made "
+   "up for. SUMMARY is the run's --summary; the run itself writes such a page "
+   "with --report.",
+   "  troupe report run.json run.html\n"},
   {"events", "troupe events FILE|DIR [flags]",
    "Shows what the coordinator of a run wrote into its journal: epochs, "
    "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "

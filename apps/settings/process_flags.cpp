@@ -26,6 +26,12 @@ void add_files(std::vector<Flag>& flags) {
       text(FIELD(save)));
   add(flags, on_runs | on_evaluate, group, "summary", "FILE", "none",
       "write what the run did as one JSON object", text(FIELD(summary)));
+  add(flags, on_runs, group, "report", "FILE", "none",
+      "write what the run did as one page of HTML: curves, where each role's "
+      "time went, what was lost and made up for",
+      text(FIELD(report)));
+  add(flags, on_report, "", "out", "FILE", "", "",
+      {text(FIELD(out)).set, nullptr});
   add(flags, on_files | on_generate, group, "checkpoint", "FILE", "required",
       "weights to read (safetensors)", text(FIELD(checkpoint)));
   add(flags, on_export, group, "out", "FILE", "required",
@@ -241,11 +247,11 @@ std::vector<LaterFlag> later_flags() {
 }
 
 std::vector<std::string> commands() {
-  return {"train",  "plan",         "evaluate", "predict",    "generate",
-          "role",   "voter",        "bench",    "launch",     "node",
-          "status", "top",          "doctor",   "timeline",   "events",
-          "ctl",    "certificates", "chaos",    "checkpoint", "model",
-          "data",   "version",      "help"};
+  return {"train",  "plan",  "evaluate",     "predict",  "generate",
+          "role",   "voter", "bench",        "launch",   "node",
+          "status", "top",   "doctor",       "timeline", "report",
+          "events", "ctl",   "certificates", "chaos",    "checkpoint",
+          "model",  "data",  "version",      "help"};
 }
 
 uint64_t bit_of(const std::string& command) {
@@ -301,6 +307,8 @@ uint64_t bit_of(const std::string& command) {
     return on_doctor;
   if (command == "timeline")
     return on_timeline;
+  if (command == "report")
+    return on_report;
   if (command == "events")
     return on_events;
   if (command == "model show")

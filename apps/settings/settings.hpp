@@ -130,6 +130,7 @@ struct Settings {
   CheckpointOptions checkpoints;
   std::string checkpoint_folder; ///< checkpoint: of one or of several
   std::string summary;
+  std::string report; ///< file of HTML
   std::string journal;
   std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
   std::string metrics_token; ///< file; empty: in `certificates`

@@ -38,6 +38,7 @@ LISTED = [
     ("README.md", "troupe doctor 127", "beside", "doctor_test"),
     ("README.md", "troupe top ", "beside", "a page of a run; top_test"),
     ("docs/command_line.md", "troupe timeline ", "beside", "timeline_test"),
+    ("docs/command_line.md", "troupe report ", "beside", "report_test"),
     ("README.md", "troupe train --data synthetic:digits --epochs 20 ",
      "beside", "with the status of its address"),
     ("README.md", "troupe role ", "beside", "roles by hand, together"),

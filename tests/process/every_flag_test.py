@@ -485,6 +485,7 @@ TRAIN = {
     "resume": resume,
     "save": writes("--save", "weights.safetensors"),
     "summary": writes("--summary", "of-run.json"),
+    "report": writes("--report", "of-run.html"),
     "config": config,
     "print-config": prints(r"(?m)^# lr = 0\.001", "--print-config"),
     "metrics-address": metrics_address,

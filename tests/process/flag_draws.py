@@ -519,7 +519,7 @@ ANY = {
     "checkpoint-keep": ["1"], "resume": [], "save": ["DIR/w.safetensors"],
     "journal": ["DIR/run.db"], "log-dir": ["DIR/logs"],
     "tensorboard": ["DIR/events"], "timeline": ["DIR/trace.json"],
-    "flight": ["DIR/flight"],
+    "flight": ["DIR/flight"], "report": ["DIR/run.html"],
     "log-level": ["error", "info"], "log-every": ["2"], "standby": [],
     "allow-faults": [], "metrics-address": ["127.0.0.1:0", "10.9.8.7:0"],
     "certificates": ["DIR/certs"], "certificate-seconds": ["3600"],
@@ -537,7 +537,7 @@ WORLD = {
     "sync", "priority", "all-reduce", "bucket-mb", "link", "link-encryption",
     "slow-worker", "checkpoint-dir", "checkpoint-every", "checkpoint-keep",
     "resume", "save", "journal", "log-dir", "tensorboard", "timeline",
-    "flight", "log-level",
+    "flight", "report", "log-level",
     "log-every", "standby", "allow-faults", "metrics-address", "certificates",
     "certificate-seconds", "listen", "quiet", "no-color", "join-deadline-ms",
     "data-memory", "data-cache", "data-timeout", "readers"}

@@ -89,9 +89,10 @@ class Served(Jobs):
             lambda: (x := snapshot(address, first["cursor"]))["points"] and x,
             "another point")
         self.assertTrue(all(point[0] > last for point in later["points"]))
-        names = {role["role"] for role in later["now"]["roles"]}
-        self.assertLessEqual({"coordinator", "ps:0", "worker:0", "worker:1"},
-                             names)
+        wait_for(lambda: {"coordinator", "ps:0", "worker:0", "worker:1"}
+                 <= {role["role"] for role in snapshot(
+                     address, later["cursor"])["now"]["roles"]},
+                 "all that report")
         self.assertLess(len(json.dumps(later)), 20_000)
         run.end()
 

@@ -1,0 +1,352 @@
+"""--report and `troupe report`: one file with the whole of a run, as a block of
+data that programs read, and drawn in Debian's Chromium."""
+# ctest: TIMEOUT 600
+
+import json
+import os
+import re
+import shutil
+import unittest
+import urllib.parse
+import urllib.request
+
+from chromium import Chromium, PROGRAM
+from cluster import ENDLESS, Run, troupe, wait_for
+from own_folder import OwnFolder
+from roles import Role
+
+JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10"]
+SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+BEGIN = '<script type="application/json" id="run">'
+CAUSES = ["compute", "exchange", "start", "recovery", "unrecorded", "idle"]
+
+
+def parts_of(path):
+    """The page without its data, and these."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(BEGIN)
+    data, after = rest.split("</script>", 1)
+    return before + after, data
+
+
+class Reports(OwnFolder):
+    def check_report(self, path, summary=None):
+        """Returns its data."""
+        page, data = parts_of(path)
+        self.assertTrue(page.startswith("<!DOCTYPE html>"))
+        self.assertLess(len(page), 150 << 10)
+        self.assertEqual(re.findall(r'(?:src|href)="(?!data:)', page), [])
+        self.assertIn("default-src 'none'", page)
+        self.assertNotRegex(data, "[<>&]")
+        run = json.loads(data)
+        if summary is not None:
+            self.assertEqual(run, summary)
+        curve = run["curve"]
+        columns = [curve[name] for name in ("seconds", "step", "loss",
+                                            "samples_per_second")]
+        self.assertEqual({len(column) for column in columns},
+                         {len(curve["step"])})
+        self.assertTrue(0 < len(curve["step"]) <= 300)
+        self.assertEqual(curve["seconds"], sorted(curve["seconds"]))
+        self.assertEqual(curve["step"][-1], run["steps"])
+        self.assertAlmostEqual(curve["loss"][-1], run["final_loss"],
+                               delta=1e-5 * abs(run["final_loss"]))
+        self.assertLess(len(data), 60_000)
+        return run
+
+    def check_ledger(self, run, roles):
+        """Of every second of each role it is known what it went to."""
+        ledger = run["ledger"]
+        self.assertEqual(sorted(ledger["roles"]), roles)
+        for role, spent in ledger["roles"].items():
+            self.assertEqual(list(spent), CAUSES)
+            self.assertAlmostEqual(100 * sum(spent.values())
+                                   / ledger["seconds"], 100, delta=0.5,
+                                   msg=role)
+            self.assertGreater(spent["compute"], 0, role)
+
+    def wait_for_reports(self, job, *roles):
+        """Until each of them has said how much memory its process has."""
+        def told():
+            with urllib.request.urlopen(
+                    f"http://{job.metrics_address()}/metrics",
+                    timeout=10) as answer:
+                text = answer.read().decode()
+            return all(f'process_resident_memory_bytes{{role="{role}"}}'
+                       in text for role in roles)
+        wait_for(told, "reports of " + ", ".join(roles))
+
+    def report_of(self, *flags):
+        """Of a run to its end, with its summary."""
+        path = self.path("run.html")
+        with Run(*JOB, *flags, "--report", path) as run:
+            summary = run.finish()
+        return self.check_report(path, summary)
+
+
+class Data(Reports):
+    """Without a browser."""
+
+    def test_strategies(self):
+        members = ["worker:0", "worker:1"]
+        for flags, roles in (
+                (["--strategy", "one_device"], ["worker:0"]),
+                (["--strategy", "mirrored", "--devices", "cpu:2"], members),
+                ([*SERVED, "--in-process"], ["ps:0", *members]),
+                ([*SERVED, "--async"], ["ps:0", *members]),
+                (["--strategy", "multi_worker_mirrored", "--workers", "2"],
+                 members),
+                (["--strategy", "pipeline", "--stages", "2", "--processes"],
+                 ["stage:0", "stage:1"])):
+            with self.subTest(flags=flags):
+                run = self.report_of(*flags, "--steps", "30",
+                                     "--eval-fraction", "0.2")
+                self.check_ledger(run, roles)
+                self.assertEqual(run["strategy"], flags[1])
+                self.assertEqual(run["model"], "mlp:784-64-10")
+                self.assertIn(" --model mlp:784-64-10 ", run["command"])
+                self.assertIn(" --strategy " + flags[1], run["command"])
+                self.assertIsNone(run["stopped"])
+                self.assertLessEqual(set(run["roles"]), set(roles))
+                self.assertIn("epoch", [x["kind"] for x in run["events"]])
+
+    def test_a_run_whose_metrics_nobody_reads_is_told_as_well(self):
+        run = self.report_of("--strategy", "one_device", "--steps", "20",
+                             "--log-level", "error", "--quiet")
+        self.assertGreater(run["curve"]["step"][-1], run["curve"]["step"][0])
+
+    def test_a_worker_s_death(self):
+        path = self.path("run.html")
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--report",
+                 path) as job:
+            job.wait_for_step(20)
+            job.kill_and_wait("worker:1", 2)
+            self.wait_for_reports(job, "worker:0")
+            summary = job.end()
+        run = self.check_report(path, summary)
+        self.check_ledger(run, ["ps:0", "worker:0", "worker:1"])
+        self.assertGreater(run["ledger"]["roles"]["worker:1"]["recovery"], 0)
+        self.assertEqual([x["role"] for x in run["recoveries"]], ["worker:1"])
+        self.assertTrue(any(x["kind"] == "death" and "worker:1" in x["text"]
+                            for x in run["events"]), run["events"])
+        self.assertRegex(run["stopped"], rf"^terminated after step "
+                         rf"{run['steps']} of 100000000$")
+        self.assertGreater(run["roles"]["worker:0"]["peak_memory_bytes"], 0)
+
+    def test_a_coordinator_s_death_takes_nothing_of_the_curve(self):
+        path = self.path("run.html")
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--report",
+                 path) as job:
+            job.wait_for_step(20)
+            before = job.step()
+            old = job.kill("coordinator")
+            wait_for(lambda: job.children().get("coordinator")
+                     not in (None, old), "the next coordinator")
+            job.wait_for_step(before + 50)
+            summary = job.end()
+        run = self.check_report(path, summary)
+        self.assertLess(run["curve"]["step"][0], before)
+        self.assertIn("coordinator", [x["role"] for x in run["recoveries"]])
+
+    def test_a_run_with_a_report_alone_leaves_nothing_else(self):
+        state, path = self.path("state"), self.path("run.html")
+        os.mkdir(state)
+        troupe("train", *JOB, "--strategy", "one_device", "--steps", "5",
+               "--report", path, environment={"XDG_STATE_HOME": state})
+        self.check_ledger(self.check_report(path), ["worker:0"])
+        self.assertEqual([files for _, _, files in os.walk(state) if files],
+                         [])
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["run.html", "state"])
+
+    def test_roles_by_hand_that_record_on_the_coordinator_s_host(self):
+        path, flight = self.path("run.html"), self.path("flight")
+        certificates = self.path("certificates")
+        coordinator = Role(
+            self.addCleanup, "coordinator", "--certificates", certificates,
+            *JOB, *SERVED, "--steps", "30", "--flight", flight, "--report",
+            path)
+        address = coordinator.address()
+        members = [Role(self.addCleanup, role, "--coordinator", address,
+                        "--certificates", certificates, "--flight", flight)
+                   for role in ("ps:0", "worker:0", "worker:1")]
+        coordinator.finish()
+        for member in members:
+            member.finish()
+        run = self.check_report(path)
+        self.check_ledger(run, ["ps:0", "worker:0", "worker:1"])
+        self.assertTrue(run["command"].startswith("troupe role coordinator "),
+                        run["command"])
+        self.assertEqual(run["roles"]["worker:0"]["host"], "127.0.0.1")
+
+    def test_what_a_job_says_ends_no_block(self):
+        os.mkdir(self.path("<"))
+        model = self.path("<", "script><img src=x onerror='x'>&<!--.json")
+        with open(model, "w") as file:
+            file.write(troupe("model", "show", "cnn", "--format", "json"))
+        path = self.path("run.html")
+        troupe("train", *JOB[:2], "--model", model, "--strategy", "one_device",
+               "--steps", "2", "--report", path)
+        self.assertEqual(self.check_report(path)["model"], model)
+
+    def test_a_summary_becomes_a_report(self):
+        summary, path = self.path("run.json"), self.path("run.html")
+        troupe("train", *JOB, "--strategy", "one_device", "--steps", "20",
+               "--summary", summary)
+        self.assertEqual(troupe("report", summary, path), f"report {path}\n")
+        with open(summary) as file:
+            lines = file.read().splitlines()
+        self.check_report(path, json.loads("\n".join(lines)))
+        self.assertLess(len(lines), 100)  # columns are a line each
+
+    def test_mistakes_are_one_line(self):
+        good, path = self.path("run.json"), self.path("run.html")
+        troupe("train", *JOB, "--strategy", "one_device", "--steps", "1",
+               "--summary", good)
+        for name, text in (("text", "no JSON"), ("list", "[1]"),
+                           ("other", '{"version": "1"}'), ("empty", ""),
+                           ("deep", "[" * 100_000)):
+            with open(self.path(name), "w") as file:
+                file.write(text)
+            self.assertRegex(troupe("report", self.path(name), path, status=1),
+                             r"^troupe: \S+: it is (not the summary|nested)"
+                             r".*\n$")
+        for arguments, status, line in (
+                ([], 2, "needs the summary of a run and a file"),
+                ([good], 2, "needs the summary of a run and a file"),
+                ([good, path, "more"], 2, "unexpected argument more"),
+                ([good, good], 2, "would write over the summary"),
+                ([self.path("none"), path], 1, "none"),
+                ([good, self.path("none", "x")], 1, "no folder")):
+            self.assertRegex(troupe("report", *arguments, status=status),
+                             rf"^troupe: .*{line}.*\n$")
+        self.assertFalse(os.path.exists(path))
+        for flags, status, line in (
+                (["--summary", good, "--report", good], 2,
+                 "is the file of --summary, too"),
+                (["--report", self.folder], 1, "is a folder"),
+                (["--report", self.path("none", "x")], 1, "there is no folder")):
+            self.assertRegex(troupe("train", *JOB, *flags, status=status),
+                             rf"^troupe: --report .*{line}.*\n$")
+
+    def test_a_report_that_cannot_be_written_keeps_no_other_file(self):
+        # Its name is free until the first checkpoint.
+        name, summary = self.path("run.html"), self.path("run.json")
+        line = troupe("train", *JOB, "--strategy", "one_device", "--steps",
+                      "4", "--checkpoint-dir", name, "--report", name,
+                      "--summary", summary, status=1)
+        self.assertRegex(line, r"^troupe: .*; no report: .*run\.html.*\n$")
+        with open(summary) as file:
+            self.assertEqual(json.load(file)["steps"], 4)
+        shutil.rmtree(name)
+        line = troupe("train", *JOB, "--strategy", "one_device", "--steps",
+                      "4", "--checkpoint-dir", summary + "s", "--summary",
+                      summary + "s", "--report", name, status=1)
+        self.assertRegex(line, r"; no summary: ")
+        self.check_report(name)
+
+    def test_print_config_has_it(self):
+        self.assertRegex(troupe("train", *JOB, "--report", "run.html",
+                                "--print-config"),
+                         r'(?m)^report = .run\.html.$')
+
+
+@unittest.skipIf(PROGRAM is None, "chromium is missing")
+class Drawn(Reports):
+    def browse(self, path):
+        browser = Chromium(self.addCleanup)
+        browser.open("file://" + urllib.parse.quote(path))
+        wait_for(lambda: self.text(browser, "#facts dd"), "the report is drawn")
+        return browser
+
+    def text(self, browser, selector):
+        return browser.value("document.querySelector("
+                             f"{json.dumps(selector)})?.textContent") or ""
+
+    def check_nobody_was_asked(self, browser):
+        self.assertTrue(all(request.startswith(("file:///", "data:"))
+                            for request in browser.requests), browser.requests)
+        self.assertEqual(sum(request.startswith("file:")
+                             for request in browser.requests), 1)
+        self.assertEqual(browser.complaints, [])
+
+    def test_a_run_with_a_death(self):
+        path = self.path("run.html")
+        with Run("--data", "synthetic:digits?samples=20000", "--model",
+                 "mlp:784-512-256-10", "--eval-fraction", "0.1", *SERVED,
+                 "--processes", *ENDLESS, "--report", path) as job:
+            job.wait_for_step(200)
+            job.kill_and_wait("worker:1", 2)
+            self.wait_for_reports(job, "ps:0", "worker:0")
+            summary = job.end(200)
+        self.check_report(path, summary)
+        browser = self.browse(path)
+        self.assertEqual(self.text(browser, "#name"), "mlp:784-512-256-10")
+        self.assertIn("terminated after step", self.text(browser, "#state"))
+        for curve in ("loss", "rate"):
+            self.assertGreater(browser.value(
+                f'document.querySelector("#{curve} polyline")'
+                '.getAttribute("points").split(" ").length'), 3)
+            self.assertEqual(browser.value(
+                f'document.querySelectorAll("#{curve} .mark").length'), 1)
+        rows = browser.value("""[...document.querySelectorAll("#ledger tr")]
+            .map(row => [...row.children].map(cell => cell.textContent))""")
+        self.assertEqual([row[0] for row in rows],
+                         ["", "all", "ps:0", "worker:0", "worker:1"])
+        self.assertEqual({row[7] for row in rows[1:]}, {"100.0 %"})
+        self.assertEqual(browser.value(
+            'document.querySelectorAll("#bars .bar").length'), 4)
+        self.assertRegex(self.text(browser, "#recoveries"),
+                         r"worker:1\w+\d+.* ms")
+        self.assertRegex(self.text(browser, "#roles"), r"worker:0.*MiB")
+        self.assertRegex(self.text(browser, "#events"), r"death.*worker:1")
+        bounds = browser.value("""[...document.querySelectorAll("#if li")]
+            .map(line => line.textContent)""")
+        for begin in ("With 1 recovery for nothing: at most ", "With exchange and ",
+                      "With members there at once: "):
+            self.assertTrue(any(line.startswith(begin) for line in bounds),
+                            bounds)
+        factors = [float(x) for line in bounds
+                   for x in re.findall(r"([\d.]+) times as fast", line)]
+        self.assertTrue(all(x >= 1 for x in factors), bounds)
+        self.assertIn(summary["weights_sha256"], self.text(browser, "#facts"))
+        self.check_nobody_was_asked(browser)
+        if picture := os.environ.get("TROUPE_REPORT_PICTURE"):
+            browser.picture(picture, (1280, 1250))
+
+    def test_what_a_job_says_is_text(self):
+        os.mkdir(self.path("<"))
+        model = self.path("<", "script><img src=x onerror='window.struck=1'>"
+                          "<b>.json")
+        with open(model, "w") as file:
+            file.write(troupe("model", "show", "cnn", "--format", "json"))
+        path = self.path("run.html")
+        troupe("train", *JOB[:2], "--model", model, "--strategy", "one_device",
+               "--steps", "2", "--report", path)
+        browser = self.browse(path)
+        self.assertEqual(self.text(browser, "#name"), model)
+        self.assertIsNone(browser.value("window.struck"))
+        self.assertEqual(browser.value(
+            "document.querySelectorAll('img, h1 b').length"), 0)
+        self.check_nobody_was_asked(browser)
+
+    def test_a_summary_of_a_stranger_is_drawn_as_far_as_it_goes(self):
+        summary = self.path("run.json")
+        struck = "<img src=x onerror='window.struck=1'>"
+        with open(summary, "w") as file:
+            json.dump({"steps": struck, "weights_sha256": [struck],
+                       "strategy": {struck: struck}, "curve": struck,
+                       "events": [struck, {"seconds": struck, "text": 1}],
+                       "ledger": {"seconds": 1, "roles": {struck: struck}},
+                       "recoveries": [1, {"role": struck}], "roles": [struck],
+                       "wall_seconds": -1, "libraries": None}, file)
+        troupe("report", summary, self.path("run.html"))
+        browser = self.browse(self.path("run.html"))
+        self.assertIn(struck, self.text(browser, "#what"))
+        self.assertIsNone(browser.value("window.struck"))
+        self.check_nobody_was_asked(browser)
+
+
+if __name__ == "__main__":
+    unittest.main()
