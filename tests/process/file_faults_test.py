@@ -264,17 +264,19 @@ class FileFaults(OwnFolder):
             earlier.write("{}")
         saved = self.path("w.safetensors")
         strategy = ONE if fault == "full" else PROCESSES
-        run = self.start(*JOB, *strategy, "--save", saved, disk=disk,
-                         fault=fault, summary=out + "/s.json")
+        run = self.start(*JOB, *strategy, "--save", saved, "--report",
+                         out + "/r.html", disk=disk, fault=fault,
+                         summary=out + "/s.json")
         run.wait_for_step(10)
         disk.begin(fault)
         self.assertEqual(run.process.wait(60), 1 if why else 0, run.error())
         disk.end()
         self.assertEqual(values(saved), {float(STEPS)})
-        self.check_said(run, *([rf"\Atroupe: .*no summary: .*(?:{why})"]
-                               if why else []))
+        self.check_said(run, *([rf"\Atroupe: .*no summary: .*(?:{why}).*"
+                                rf"; no report: .*(?:{why})"] if why else []))
         if not why:
             self.assertEqual(run.summary()["steps"], STEPS)
+            self.assertTrue(os.path.exists(out + "/r.html"))
 
     def check_checkpoint(self, fault, why):
         disk = self.disk()
