@@ -59,16 +59,22 @@ void Reshaping::resume(const std::set<RoleId>& joined,
   proven_ = roles_;
 }
 
-std::string Reshaping::refusal(RoleId role) const {
+std::string Reshaping::beyond(RoleId role) {
   constexpr uint32_t max_index = 4096;
+  if (role.index < max_index)
+    return {};
+  return to_string(role) + " is beyond " + std::to_string(max_index - 1);
+}
+
+std::string Reshaping::refusal(RoleId role) const {
   if (roles_.contains(role))
     return {};
   if (role.kind != RoleKind::worker && role.kind != RoleKind::shard)
     return to_string(role) + " is not a role that joins";
   if (retired_.contains(role))
     return to_string(role) + " has left this job: choose another number";
-  if (role.index >= max_index)
-    return to_string(role) + " is beyond " + std::to_string(max_index - 1);
+  if (auto why = beyond(role); !why.empty())
+    return why;
   Reshape wish;
   wish.kind = Reshape::Kind::add;
   wish.of = role.kind;

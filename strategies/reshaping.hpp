@@ -67,6 +67,8 @@ public:
   void resume(const std::set<RoleId>& joined, const std::set<RoleId>& left);
   /// Why a role that says hello may not take part; empty: it may.
   std::string refusal(RoleId role) const;
+  /// Why no role that nobody expected has that number; empty: it may have it.
+  static std::string beyond(RoleId role);
   /// A role nobody expected was started by hand: it may join.
   bool is_guest(RoleId role) const { return guests_.contains(role); }
   /// Takes part from here on. A shard that comes unasked gets slices.

@@ -46,11 +46,11 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
 std::string CoordinatorState::refusal(RoleId role) const {
   if (role.kind != RoleKind::reader)
     return reshaping_.refusal(role);
-  return job_->options.data_access.readers > 0
-           ? ""
-           : to_string(role)
-               + ": the job was started without --readers, and "
-                 "its workers read for themselves";
+  if (job_->options.data_access.readers == 0)
+    return to_string(role)
+           + ": the job was started without --readers, and its workers read "
+             "for themselves";
+  return is_guest(role) ? Reshaping::beyond(role) : std::string{};
 }
 
 void CoordinatorState::look_at_joining() {
@@ -94,7 +94,8 @@ void CoordinatorState::on(const Join& join) {
   }
   lost_.erase(join.role);
   const bool unlinked = left_out_.links.is_out(join.role);
-  if (left_out_.back(join.role, clock_.ms()) && (unlinked || !supervisor_))
+  if (left_out_.back(join.role, clock_.ms())
+      && (unlinked || !supervisor_ || is_guest(join.role)))
     note(to_string(join.role) + " is back");
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
   present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,

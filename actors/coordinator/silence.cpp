@@ -14,7 +14,7 @@ namespace troupe {
 /// Answers one that knows the job: whether it is a member still.
 JobInfo CoordinatorState::answer_again(const Hello& hello) {
   JobInfo info{options_.job_id, 0, {}, options_.term};
-  info.supervised = supervisor_ && !reshaping_.is_guest(hello.role);
+  info.supervised = supervisor_ && !is_guest(hello.role);
   info.over = course_.is_over();
   info.loss_ms = silence_.limit_ms(steady_ms());
   info.sign_ms = sign_ms_;
@@ -24,9 +24,7 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
     for (auto reader : readers_of(hello.role, present_roles()))
       info.readers.push_back({reader, present_.at(reader).links});
   const auto* why = left_out_.why(hello.role);
-  const bool gone = is_member_kind(hello.role.kind)
-                      ? membership_.is_gone(hello.role, hello.incarnation)
-                      : why != nullptr && !present_.contains(hello.role);
+  const bool gone = is_gone(hello.role, hello.incarnation);
   const bool comes_back = !info.supervised
                           || left_out_.links.is_out(hello.role);
   if (comes_back && !course_.is_over() && hello.incarnation > 0 && gone)
@@ -39,6 +37,23 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
     if (keeps_slices(role.kind) || hello.role.kind == RoleKind::worker)
       info.probe.push_back({role, present_.at(role).links});
   return info;
+}
+
+/// Whether that incarnation, or a newer one, was lost or left out.
+bool CoordinatorState::is_gone(RoleId role, uint64_t incarnation) const {
+  if (is_member_kind(role.kind))
+    return membership_.is_gone(role, incarnation);
+  const auto present = present_.find(role);
+  return present == present_.end() ? left_out_.why(role) != nullptr
+                                   : present->second.incarnation > incarnation;
+}
+
+/// Whether it came by hand, beside those of the plan: nobody starts it again,
+/// and nobody waits for it.
+bool CoordinatorState::is_guest(RoleId role) const {
+  if (role.kind != RoleKind::reader)
+    return reshaping_.is_guest(role);
+  return role.index >= job_->options.data_access.readers;
 }
 
 void CoordinatorState::on(const caf::down_msg& down) {
@@ -79,13 +94,13 @@ void CoordinatorState::forget(RoleId role) {
 }
 
 void CoordinatorState::remove_member(RoleId role, uint64_t incarnation) {
-  if (left_out_.lost(role, "its connection ended") && !supervisor_
-      && !course_.is_over())
+  if (left_out_.lost(role, "its connection ended")
+      && (!supervisor_ || is_guest(role)) && !course_.is_over())
     note(to_string(role) + " is left out: its connection ended");
   forget(role);
   if (course_.is_over())
     return;
-  lost_[role] = Clock::now();
+  await_back(role);
   if (!is_member_kind(role.kind)) { // a reader: workers ask another one
     faults_.lost(role);
     look_at_joining();
@@ -109,14 +124,20 @@ void CoordinatorState::perform(const Membership::LeaveOut& leave) {
 
 void CoordinatorState::leave_out(RoleId role, const std::string& reason) {
   tell_left_out(role, reason);
-  if (supervisor_)
+  if (supervisor_ && !is_guest(role))
     self_->send(supervisor_, ReplaceRole{role, reason});
 }
 
 void CoordinatorState::tell_left_out(RoleId role, const std::string& reason) {
   note(to_string(role) + " is left out: " + reason);
   left_out_.left_out(role, reason);
-  lost_[role] = Clock::now();
+  await_back(role);
+}
+
+/// Whoever supervises it is asked for another process where it stays away.
+void CoordinatorState::await_back(RoleId role) {
+  if (!is_guest(role))
+    lost_[role] = Clock::now();
 }
 
 void CoordinatorState::watch_silence(Clock::time_point now) {

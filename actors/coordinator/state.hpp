@@ -70,6 +70,9 @@ private:
   void on(const caf::down_msg& down);
   void on(const RoleDied& died);
   void forget(RoleId role);
+  bool is_gone(RoleId role, uint64_t incarnation) const;
+  bool is_guest(RoleId role) const;
+  void await_back(RoleId role);
   /// It is a member no longer, and with it the epoch is over.
   void remove_member(RoleId role, uint64_t incarnation);
   /// Says so, and asks its supervisor for another process.

@@ -135,7 +135,7 @@ void CoordinatorState::look_at_waits() {
   roles.insert(reshaping_.roles().begin(), reshaping_.roles().end());
   auto by_hand = supervisor_ ? std::set<RoleId>{} : roles;
   for (auto role : roles)
-    if (reshaping_.is_guest(role))
+    if (is_guest(role))
       by_hand.insert(role);
   watch_.show_supervision(roles, by_hand, samples);
   samples.push_back(

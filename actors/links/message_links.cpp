@@ -58,6 +58,13 @@ private:
   Gauge* gauge_;
 };
 
+/// Whether a stream may be opened by who its greeting, and its certificate,
+/// say.
+bool is_let_in(const MessageLinks::Terms& terms, const std::string& from) {
+  const auto name = parse_member_name(from);
+  return !terms.peers || (name && name->kind == *terms.peers);
+}
+
 struct Served {
   std::shared_ptr<MessageLink> link;
   caf::strong_actor_ptr proxy;
@@ -324,9 +331,14 @@ void MessageLinks::accept(const std::string& name, const Terms& terms,
     if (state->over)
       return;
     state->names.insert(name);
-    state->node.on_channel(name, [state, terms, weak](ChannelArrival arrival) {
+    state->node.on_channel(name, [state, name, terms,
+                                  weak](ChannelArrival arrival) {
       auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak);
-      if (alive && !state->over)
+      if (!is_let_in(terms, arrival.from)) {
+        if (state->log)
+          state->log("links: " + arrival.from + " has nothing to ask of "
+                     + name);
+      } else if (alive && !state->over)
         state->serve(arrival.fence, std::move(arrival.socket),
                      std::move(arrival.passed), arrival.from, terms, alive);
     });

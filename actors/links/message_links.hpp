@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/certificates/member_name.hpp"
 #include "actors/links/link_node.hpp"
 #include "actors/links/message_link.hpp"
 #include "actors/wire/messages.hpp"
@@ -8,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,6 +50,8 @@ public:
     std::vector<MessageKind> accepted;
     uint64_t window_bytes = uint64_t{32} << 20;
     SliceRanks ranks{}; ///< of what it sends
+    /// Whose streams are accepted; empty: those of all members.
+    std::optional<MemberName::Kind> peers{};
   };
 
   /// Delivers to `target` what arrives on streams opened to `name`; the sender

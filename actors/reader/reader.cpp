@@ -19,10 +19,17 @@ constexpr size_t part_words = (size_t{1} << 20) / sizeof(float);
 /// Rows that a thread decodes at a time.
 constexpr uint32_t rows_at_a_time = 16;
 
+/// Rows, and the request that they answer: credit for it goes back to the
+/// worker when they have left, so its window bounds what waits here.
+struct Answer {
+  std::vector<float> rows;
+  TensorView asked;
+};
+
 /// What became of a request.
 struct Served {
-  std::shared_ptr<std::vector<float>> rows;
-  std::string trouble; ///< why there are none; else empty
+  std::shared_ptr<const Answer> answer;
+  std::string trouble; ///< why there is none; else empty
 };
 
 class ReaderState {
@@ -51,6 +58,14 @@ private:
   void on(const RowsWanted& wanted) {
     if (wanted.fence.job != context_.job_id)
       return;
+    if (wanted.samples.size() > context_.job->sampling.max_of_step()) {
+      if (!std::exchange(told_, true))
+        tell(context_, to_string(wanted.worker) + " asks for "
+                         + std::to_string(wanted.samples.size())
+                         + " samples at once, and no step has as many: "
+                           "dropped");
+      return;
+    }
     auto asks = caf::actor_cast<caf::strong_actor_ptr>(self_->current_sender());
     run_on(
       *executor_, self_,
@@ -78,8 +93,9 @@ private:
                          + " asks for a sample that is not there"};
     data.expect(samples.data(), static_cast<uint32_t>(samples.size()));
     const auto count = static_cast<uint32_t>(samples.size());
-    auto rows =
-      std::make_shared<std::vector<float>>(packed_words(graph_, count));
+    auto answer = std::make_shared<Answer>();
+    answer->rows.resize(packed_words(graph_, count));
+    answer->asked = wanted.samples;
     const DataPass pass{context_.job->options.seed, wanted.data_epoch};
     const auto chunk = chunk_of(count, executor.threads());
     try {
@@ -89,15 +105,15 @@ private:
         const auto some = std::min(chunk, count - first);
         auto& lane = lane_of(thread);
         data.gather(samples.data() + first, some, lane, pass);
-        pack_rows(graph_, lane, first, some, count, rows->data());
+        pack_rows(graph_, lane, first, some, count, answer->rows.data());
       });
     } catch (const InputError& failure) {
       return {nullptr, failure.what()};
     }
-    return {std::move(rows), {}};
+    return {std::move(answer), {}};
   }
 
-  /// Rows that one thread takes at a time: all of them, if it is alone.
+  /// Rows that one thread takes at a time.
   static uint32_t chunk_of(uint32_t count, uint32_t threads) {
     const auto even = (count + threads - 1) / std::max(1u, threads);
     return std::clamp(even, 1u, rows_at_a_time);
@@ -113,11 +129,11 @@ private:
   void send(const RowsWanted& wanted, const caf::strong_actor_ptr& asks,
             const Served& served) {
     const auto to = caf::actor_cast<row_fetcher_actor>(asks);
-    const auto& rows = *served.rows;
+    const auto& rows = served.answer->rows;
     for (size_t begin = 0; begin < rows.size(); begin += part_words)
       self_->send(
         to, RowsServed{wanted.fence, wanted.request, begin,
-                       TensorView{served.rows, rows.data() + begin,
+                       TensorView{served.answer, rows.data() + begin,
                                   std::min(part_words, rows.size() - begin)}});
   }
 
@@ -126,6 +142,7 @@ private:
   const Graph& graph_;
   std::shared_ptr<Executor> executor_;
   std::vector<std::unique_ptr<BatchMemory>> lanes_;
+  bool told_ = false; ///< that somebody asks for too much
 };
 
 } // namespace

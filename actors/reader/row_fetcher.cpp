@@ -9,7 +9,6 @@
 
 #include <condition_variable>
 #include <cstring>
-#include <iostream>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -151,6 +150,10 @@ public:
   }
 
 private:
+  struct LinkedReader {
+    caf::strong_actor_ptr actor;
+    std::string place; ///< where its links are met
+  };
   struct Fetched {
     std::shared_ptr<RowBatch> batch;
     uint64_t request = 0; ///< the newest
@@ -206,7 +209,7 @@ private:
     auto& words = fetched.batch->words;
     if (part.begin != fetched.words
         || part.values.size() > words.size() - fetched.words) {
-      tell("a reader's answer is not what was asked for: dropped");
+      tell(context_, "a reader's answer is not what was asked for: dropped");
       return;
     }
     std::memcpy(words.data() + part.begin, part.values.data(),
@@ -221,7 +224,7 @@ private:
 
   void on(const caf::down_msg& down) {
     for (auto at = readers_.begin(); at != readers_.end(); ++at)
-      if (caf::actor_cast<caf::actor_addr>(at->second) == down.source) {
+      if (caf::actor_cast<caf::actor_addr>(at->second.actor) == down.source) {
         const auto reader = at->first;
         readers_.erase(at);
         perform(fetches_.unlinked(reader, steady_ms()));
@@ -244,14 +247,14 @@ private:
     requests_[ask.request] = ask.batch;
     const auto& batch = fetched.batch;
     batch->words.resize(words_of(*batch));
-    self_->send(caf::actor_cast<reader_actor>(readers_.at(ask.reader)),
+    self_->send(caf::actor_cast<reader_actor>(readers_.at(ask.reader).actor),
                 RowsWanted{fence(), context_.role, ask.request,
                            batch->data_epoch, samples_in(batch)});
   }
 
   void perform(const RowFetches::Forget& forget) { this->forget(forget.batch); }
 
-  void perform(const RowFetches::Tell& told) { tell(told.line); }
+  void perform(const RowFetches::Tell& told) { tell(context_, told.line); }
 
   void perform(const RowFetches::GiveUp& given) {
     desk_->fails(batches_.at(given.batch).batch,
@@ -263,24 +266,36 @@ private:
     self_
       ->request(context_.coordinator, answer_deadline,
                 Hello{context_.role, message_revision, true})
-      .then(
-        [this](const JobInfo& info) {
-          std::vector<RoleId> names;
-          for (const auto& reader : info.readers) {
-            places_[reader.role] = reader.links;
-            names.push_back(reader.role);
-          }
-          perform(fetches_.readers(names));
-        },
-        [](const caf::error&) {}); // it is asked again
+      .then([this](const JobInfo& info) { heard(info); },
+            [](const caf::error&) {}); // it is asked again
+  }
+
+  /// Who reads for this worker, and where.
+  void heard(const JobInfo& info) {
+    std::vector<RoleId> names;
+    for (const auto& [reader, place] : info.readers) {
+      places_[reader] = place;
+      names.push_back(reader);
+      const auto known = readers_.find(reader);
+      if (known != readers_.end() && known->second.place != place)
+        let_go(known); // another process has its name
+    }
+    perform(fetches_.readers(names));
+  }
+
+  void let_go(std::map<RoleId, LinkedReader>::iterator known) {
+    const auto reader = known->first;
+    self_->demonitor(caf::actor_cast<caf::actor_addr>(known->second.actor));
+    readers_.erase(known);
+    perform(fetches_.unlinked(reader, steady_ms()));
   }
 
   void perform(const RowFetches::Link& link) {
     const auto reader = link.reader;
-    const auto& place = places_[reader];
+    const auto place = places_[reader];
     const auto name = local_name(context_.job_id, reader);
     if (place.empty() || !links_) {
-      linked(reader,
+      linked(reader, place,
              self_->system().registry().get<caf::strong_actor_ptr>(name));
       return;
     }
@@ -294,21 +309,22 @@ private:
     open.target = caf::actor_cast<caf::strong_actor_ptr>(self_);
     open.deadline = SteadyClock::now() + link_deadline;
     auto handle = caf::actor_cast<caf::actor>(self_);
-    links_->connect(std::move(open),
-                    [this, handle, reader](const caf::strong_actor_ptr& peer,
-                                           const std::string&) {
-                      caf::anon_send(handle, Completion{[this, reader, peer] {
-                                       linked(reader, peer);
-                                     }});
-                    });
+    links_->connect(std::move(open), [this, handle, reader,
+                                      place](const caf::strong_actor_ptr& peer,
+                                             const std::string&) {
+      caf::anon_send(handle, Completion{[this, reader, place, peer] {
+                       linked(reader, place, peer);
+                     }});
+    });
   }
 
-  void linked(RoleId reader, const caf::strong_actor_ptr& peer) {
+  void linked(RoleId reader, const std::string& place,
+              const caf::strong_actor_ptr& peer) {
     if (!peer) {
       perform(fetches_.unlinked(reader, steady_ms()));
       return;
     }
-    readers_[reader] = peer;
+    readers_[reader] = {peer, place};
     self_->monitor(caf::actor_cast<caf::actor_addr>(peer));
     perform(fetches_.linked(reader));
   }
@@ -324,19 +340,15 @@ private:
     return {std::move(words), first, count};
   }
 
-  void tell(const std::string& line) const {
-    std::cerr << to_string(context_.role) + ": " + line + '\n';
-  }
-
   row_fetcher_actor::pointer self_;
   RoleContext context_;
   std::shared_ptr<MessageLinks> links_;
   std::shared_ptr<BatchDesk> desk_;
   RowFetches fetches_;
-  std::map<uint64_t, Fetched> batches_;             ///< by number
-  std::map<uint64_t, uint64_t> requests_;           ///< request -> batch
-  std::map<RoleId, std::string> places_;            ///< where its links are met
-  std::map<RoleId, caf::strong_actor_ptr> readers_; ///< that are linked
+  std::map<uint64_t, Fetched> batches_;   ///< by number
+  std::map<uint64_t, uint64_t> requests_; ///< request -> batch
+  std::map<RoleId, std::string> places_;  ///< where its links are met
+  std::map<RoleId, LinkedReader> readers_;
 };
 
 /// Gives the executor what the fetcher fetches.

@@ -58,6 +58,10 @@ struct RoleContext {
   bool reports_process = true;
 };
 
+/// Says a line on the error stream of a process of the role's own; in a process
+/// with others, whose run shows its progress there, nothing is said.
+void tell(const RoleContext& context, const std::string& line);
+
 /// Makes the executor of a role's device: threads_per_device threads.
 std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
 

@@ -96,6 +96,14 @@ uint64_t part_window(const Job& job, RoleId role) {
                   2 * (std::max(of_place, of_peer) + max_passing_bytes));
 }
 
+/// What a worker asks for of four steps: a request holds its part of the window
+/// until its answer has left, so no more of them wait for a slow worker.
+uint64_t reader_window(const Job& job) {
+  return 4
+         * (job.sampling.max_of_step() * sizeof(uint32_t)
+            + job.options.virtual_ranks * frame_header_bytes);
+}
+
 } // namespace
 
 uint64_t min_shard_window(const Job& job, uint64_t passing_bytes) {
@@ -130,7 +138,10 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
   if (has_model_part(role.kind))
     return {{MessageKind::stage_values}, part_window(job, role)};
   if (role.kind == RoleKind::reader)
-    return {{MessageKind::rows_wanted}, min_window_bytes, {}};
+    return {{MessageKind::rows_wanted},
+            reader_window(job),
+            {},
+            MemberName::Kind::worker};
   return {{MessageKind::pulled}, min_window_bytes, ranks_of(job)};
 }
 

@@ -37,7 +37,7 @@ def troupe(*arguments, status=0, environment=None):
     return done.stdout if status == 0 else done.stderr
 
 
-def metric_of(address, name):
+def metric_of(address, name, labels=r"[^}]*"):
     """The value of a coordinator's metric; 0 where it has none, or none yet."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics",
@@ -45,7 +45,7 @@ def metric_of(address, name):
             text = answer.read().decode()
     except OSError:
         return 0
-    match = re.search(rf"^{name}\{{[^}}]*\}} (\S+)", text, re.MULTILINE)
+    match = re.search(rf"^{name}\{{{labels}\}} (\S+)", text, re.MULTILINE)
     return float(match.group(1)) if match else 0
 
 
@@ -214,8 +214,8 @@ class Run:
     def metrics_address(self):
         return metrics_address(self)
 
-    def metric(self, name):
-        return metric_of(metrics_address(self), name)
+    def metric(self, name, *labels):
+        return metric_of(metrics_address(self), name, *labels)
 
     def step(self):
         """The newest committed step, from the run's own metrics."""

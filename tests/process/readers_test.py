@@ -8,9 +8,11 @@ import os
 import re
 import signal
 import tempfile
+import time
 import unittest
 
-from cluster import ENDLESS, Run, check_samples, troupe, wait_for
+from cluster import (ENDLESS, Run, check_samples, metric_of, metrics_address,
+                     troupe, wait_for)
 import pictures
 from pictures import seeds
 from roles import Role
@@ -134,7 +136,64 @@ class Readers(unittest.TestCase):
             summary = run.end()
         self.expect_undisturbed(summary, JOB)
 
+    def test_a_reader_by_hand_beside_supervised_ones_comes_and_goes(self):
+        # Symptom: every five seconds, to the end, a line about one that left.
+        with tempfile.TemporaryDirectory() as certificates, \
+                Run(*JOB, *SERVED, "--readers", "1", "--certificates",
+                    certificates, *ENDLESS) as run:
+            run.wait_for_step(5)
+            words = next(words for _, words in run.role_processes()
+                         if words[2] == "worker:0")
+            address = words[words.index("--coordinator") + 1]
+
+            def start(role):
+                return Role(self.addCleanup, role, "--coordinator", address,
+                            "--certificates", certificates)
+
+            def told(line, times):
+                wait_for(lambda: len(re.findall(line, run.output())) == times,
+                         f"{line}, {times} times")
+                run.wait_for_step(run.step() + 5)
+
+            def present(count):
+                wait_for(lambda: run.metric(
+                    "troupe_members", '[^}]*state="present"[^}]*') == count,
+                    f"{count} roles are present")
+
+            for times in (1, 2):
+                present(4)
+                guest = start("reader:5")
+                present(5)
+                guest.stop()
+                told(r"(?m)^reader:5 is left out: its connection ended$", times)
+            time.sleep(11)  # twice as long as one that is started again may be
+            self.assertEqual(run.output().count("reader:5 is left out"), 2)
+            run.end()
+
     # --- by hand --------------------------------------------------------------
+
+    def test_a_reader_whose_place_another_took_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            coordinator, start, here, _ = self.by_hand(
+                folder, *SERVED, "--readers", "1", *ENDLESS)
+            for role in ("ps:0", "worker:0", "worker:1"):
+                start(role)
+            old = start("reader:0", here)
+
+            def steps():
+                return metric_of(metrics_address(coordinator),
+                                 "troupe_steps_committed_total")
+            wait_for(lambda: steps() >= 5, "step 5")
+            old.process.send_signal(signal.SIGSTOP)
+            wait_for(lambda: "reader:0 is left out" in coordinator.output(),
+                     "the old one is left out")
+            start("reader:0", here)
+            now = steps()
+            wait_for(lambda: steps() >= now + 5, "the new one reads")
+            old.process.send_signal(signal.SIGCONT)
+            self.assertRegex(old.finish(1), "another one took its place")
+            now = steps()
+            wait_for(lambda: steps() >= now + 5, "the new one goes on")
 
     def by_hand(self, folder, *job):
         """A coordinator; a function that starts other roles; where."""

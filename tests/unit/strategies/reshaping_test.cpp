@@ -325,4 +325,10 @@ BOOST_AUTO_TEST_CASE(as_many_workers_stay_as_the_job_asks_for) {
              == "worker:1 is needed: --workers asks for 2 at least");
 }
 
+BOOST_AUTO_TEST_CASE(numbers_of_roles_that_nobody_expected_have_a_bound) {
+  BOOST_TEST(Reshaping::beyond({RoleKind::reader, 4095}).empty());
+  BOOST_TEST(Reshaping::beyond({RoleKind::reader, 4096})
+             == "reader:4096 is beyond 4095");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -174,6 +174,16 @@ BOOST_AUTO_TEST_CASE(a_message_for_another_role_ends_the_link) {
                 "role");
 }
 
+BOOST_AUTO_TEST_CASE(who_is_no_peer_of_a_role_is_not_served) {
+  shard->links->accept(
+    "reader:0", {{MessageKind::pull}, 1 << 20, {}, MemberName::Kind::stage},
+    shard->address());
+  auto [peer, error] = connect("reader:0", shard->node->endpoint());
+  auto told = shard->told.get_future();
+  BOOST_REQUIRE((told.wait_for(patience) == std::future_status::ready));
+  BOOST_TEST(told.get() == "links: worker:0 has nothing to ask of reader:0");
+}
+
 BOOST_AUTO_TEST_CASE(nobody_is_linked_to_who_is_not_there) {
   const auto endpoint = shard->node->endpoint();
   shard.reset();

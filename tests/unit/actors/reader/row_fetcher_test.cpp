@@ -11,6 +11,7 @@
 #include <future>
 #include <mutex>
 #include <numeric>
+#include <optional>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -36,6 +37,7 @@ struct ReaderBench {
     options.data_access.timeout_s = timeout_s;
     options.data_access.memory = memory;
     options.threads_per_device = 3;
+    options.global_batch = 500; // a batch has no more
     job = std::make_shared<const Job>(options, *data.train);
     coordinator = system.spawn(
       [directory = directory](caf::event_based_actor* self) -> caf::behavior {
@@ -70,14 +72,18 @@ struct ReaderBench {
     return out;
   }
 
+  /// Whoever links to that role has this actor from here on.
+  void meet(RoleId role, caf::strong_actor_ptr actor) {
+    const auto name = local_name(job_id, role);
+    system.registry().erase(name);
+    system.registry().put(name, std::move(actor));
+  }
+
   /// Starts a reader; `joined`: the coordinator knows.
   reader_actor read(uint32_t index, bool joined = true) {
     const RoleId role{RoleKind::reader, index};
     readers.push_back(spawn_reader(system, context(role)));
-    system.registry().erase(local_name(job_id, role));
-    system.registry().put(
-      local_name(job_id, role),
-      caf::actor_cast<caf::strong_actor_ptr>(readers.back()));
+    meet(role, caf::actor_cast<caf::strong_actor_ptr>(readers.back()));
     std::lock_guard lock{directory->mutex};
     if (joined)
       directory->readers = {{role, {}}};
@@ -148,6 +154,81 @@ BOOST_AUTO_TEST_CASE(another_reader_takes_over_from_a_dead_one) {
     reader = bench.read(life % 2);
   }
   BOOST_TEST(bench.has_rows(range(0, 100)));
+}
+
+// Symptom: a worker died beside an idle reader. Cause: the reader of that name
+// before it stood still with its link open, and the new one was never linked.
+BOOST_AUTO_TEST_CASE(a_reader_that_took_anothers_name_is_linked) {
+  ReaderBench bench;
+  std::promise<void> asked;
+  auto stands_still = bench.system.spawn(
+    [&asked, first = true](caf::event_based_actor*) mutable -> caf::behavior {
+      return {[&asked, first](const RowsWanted&) mutable {
+        if (std::exchange(first, false))
+          asked.set_value();
+      }};
+    });
+  const RoleId role{RoleKind::reader, 0};
+  bench.meet(role, caf::actor_cast<caf::strong_actor_ptr>(stands_still));
+  {
+    std::lock_guard lock{bench.directory->mutex};
+    bench.directory->readers = {{role, "where it was"}};
+  }
+  auto waits = std::async(std::launch::async,
+                          [&] { return bench.has_rows(range(0, 10)); });
+  asked.get_future().wait();
+  bench.read(0);
+  BOOST_TEST(waits.get());
+  caf::anon_send_exit(stands_still, caf::exit_reason::kill);
+}
+
+// A request is a few bytes a sample and its answer may be kilobytes: without a
+// bound a member could make a reader allocate what no machine has.
+BOOST_AUTO_TEST_CASE(a_reader_drops_what_is_more_than_a_step_has) {
+  ReaderBench bench;
+  const auto reader = caf::actor_cast<caf::actor>(bench.read(0));
+  caf::scoped_actor asks{bench.system};
+  const auto wanted = [](uint64_t request, size_t samples) {
+    return RowsWanted{{ReaderBench::job_id, 0, 0},
+                      {RoleKind::worker, 0},
+                      request,
+                      0,
+                      TensorView::copy(std::vector<float>(samples))};
+  };
+  asks->send(reader, wanted(1, 501));
+  asks->send(reader, wanted(2, 500));
+  asks->receive([](const RowsServed& x) { BOOST_TEST(x.request == 2u); },
+                caf::after(std::chrono::seconds{60}) >>
+                  [] { BOOST_ERROR("no answer"); });
+}
+
+// A link renews a worker's credit as the request is let go: what waits to be
+// sent is bounded by its window then.
+BOOST_AUTO_TEST_CASE(a_request_is_kept_until_its_answer_has_left) {
+  ReaderBench bench;
+  const auto reader = caf::actor_cast<caf::actor>(bench.read(0));
+  caf::scoped_actor asks{bench.system};
+  const auto served = [&](uint64_t request, TensorView samples) {
+    asks->send(reader, RowsWanted{{ReaderBench::job_id, 0, 0},
+                                  {RoleKind::worker, 0},
+                                  request,
+                                  0,
+                                  std::move(samples)});
+    RowsServed got;
+    asks->receive([&](const RowsServed& x) { got = x; },
+                  caf::after(std::chrono::seconds{60}) >>
+                    [] { BOOST_ERROR("no answer"); });
+    BOOST_TEST(got.request == request);
+    return got;
+  };
+  auto samples = std::make_shared<const std::vector<float>>(2);
+  const std::weak_ptr<const std::vector<float>> kept = samples;
+  const auto* first = samples->data();
+  auto answer = std::make_optional(served(1, {std::move(samples), first, 2}));
+  served(2, TensorView::copy(std::vector<float>(2)));
+  BOOST_TEST(!kept.expired());
+  answer.reset();
+  BOOST_TEST(kept.expired());
 }
 
 BOOST_AUTO_TEST_CASE(who_waits_for_a_reader_has_its_rows_once_one_comes) {

@@ -46,6 +46,17 @@ BOOST_AUTO_TEST_CASE(each_role_takes_what_is_meant_for_it) {
   BOOST_TEST(worker.accepted.size() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_reader_serves_workers_a_few_steps_at_a_time) {
+  const Job job{served()};
+  const auto reader = link_terms(job, {RoleKind::reader, 0});
+  BOOST_TEST(takes(reader, MessageKind::rows_wanted));
+  BOOST_TEST((reader.peers == MemberName::Kind::worker));
+  const auto largest = frame_header_bytes
+                       + job.sampling.max_of_step() * sizeof(uint32_t);
+  BOOST_TEST(reader.window_bytes >= 2 * largest); // or credit would not return
+  BOOST_TEST(reader.window_bytes < mebibyte);
+}
+
 BOOST_AUTO_TEST_CASE(a_window_does_not_grow_with_the_model) {
   const Job job{served()};
   BOOST_TEST(link_terms(job, {RoleKind::shard, 0}).window_bytes
