@@ -182,8 +182,12 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
     gather_.clear();
     return go_on(cause("nobody else is waited for"), now_ms);
   }
-  if (state_ != State::forming
-      || elapsed(forming_since_ms_, now_ms) < options_.join_deadline_ms)
+  const bool past = elapsed(forming_since_ms_, now_ms)
+                    >= options_.join_deadline_ms;
+  if (state_ == State::forming && absent_.empty() && !begun_
+      && (past || enough()))
+    return propose(cause("all are there"), now_ms);
+  if (state_ != State::forming || !past)
     return out;
   const auto late = absent();
   auto again = std::ranges::all_of(late, [this](RoleId role) {
@@ -221,7 +225,7 @@ std::vector<RoleId> Membership::awaited() const {
 
 bool Membership::enough() const {
   if (absent_.empty())
-    return true;
+    return begun_ || !options_.may_begin || options_.may_begin();
   if (!begun_ || !options_.viable || !gather_.empty())
     return false;
   std::set<RoleId> members;

@@ -62,7 +62,8 @@ std::string to_string(const std::vector<RoleId>& roles);
 ///        (too few are left, or an   |                     |
 ///         absent one is awaited)    +--- join, renew -----+
 ///
-/// Enough for the first epoch are all roles; later those that `viable` accepts,
+/// Enough for the first epoch are all roles, and what it needs beside them
+/// (`may_begin`), within the join deadline; later those that `viable` accepts,
 /// so that survivors go on at once and a newcomer is taken in by the epoch that
 /// its join brings. Too few past `join_deadline_ms` (before the first epoch it
 /// counts from the last arrival of a role) end the job; so does an absent
@@ -82,6 +83,9 @@ public:
     std::function<std::set<RoleId>()> awaited;
     /// Worker and shard of a number are one process, `sharded:N`.
     bool paired = false;
+    /// Asked before the first epoch when all roles are present: whether it may
+    /// begin. It does past the join deadline whatever is answered; empty: yes.
+    std::function<bool()> may_begin{};
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
     /// Of an earlier coordinator's membership: its newest epoch (0: there was

@@ -38,8 +38,9 @@ bool decides(const Job& job) {
 Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
                    std::function<std::set<RoleId>()> awaited,
-                   const JobHistory* past) {
+                   std::function<bool()> may_begin, const JobHistory* past) {
   Membership::Options options;
+  options.may_begin = std::move(may_begin);
   options.awaited = std::move(awaited);
   options.viable = [&plan](const std::set<RoleId>& present) {
     return plan.viable(present);
@@ -124,7 +125,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     membership_(membership_options(
                   *job_, epoch_plan_,
                   [this] { return epoch_plan_.awaited(seals_, known()); },
-                  options_.past.get()),
+                  [this] { return has_readers(); }, options_.past.get()),
                 clock_.ms()),
     commits_(
       job_->options.virtual_ranks,
@@ -210,10 +211,16 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
   };
 }
 
-/// Whoever is to join may take as long as it was given.
+/// Whoever is to join may take as long as it was given; who waits for samples
+/// of readers says so itself where they do not come.
 std::chrono::milliseconds CoordinatorState::stall_deadline() const {
+  constexpr uint64_t to_say_so_ms = 10'000;
+  const auto& access = job_->options.data_access;
+  const auto samples_ms =
+    access.readers == 0 ? 0 : uint64_t{1'000} * access.timeout_s + to_say_so_ms;
   return std::chrono::milliseconds{
-    options_.stall_deadline_ms + (begun_ ? 0 : job_->options.join_deadline_ms)};
+    std::max<uint64_t>(options_.stall_deadline_ms, samples_ms)
+    + (begun_ ? 0 : job_->options.join_deadline_ms)};
 }
 
 void CoordinatorState::on_tick() {
@@ -252,7 +259,7 @@ void CoordinatorState::on_tick() {
                    : " before the first step: nothing was saved"));
   else if (!course_.makes_outputs() && now - touched_ > stall_deadline())
     fail("no step was committed for "
-         + std::to_string(options_.stall_deadline_ms / 1000) + " s after step "
+         + std::to_string(stall_deadline().count() / 1000) + " s after step "
          + std::to_string(steps_) + ": "
          + (watch_.reason().empty() ? "" : watch_.reason() + "; ")
          + "look at troupe's logs (--log-dir)");

@@ -72,8 +72,7 @@ void CoordinatorState::look_at_joining() {
     });
   if (begun_ || membership_.state() != Membership::State::forming)
     return;
-  const auto line = joining_.line(membership_.present(), membership_.absent(),
-                                  now_ms);
+  const auto line = joining_.line(present_.size(), absent_roles(), now_ms);
   if (!line.empty())
     note(line);
 }
@@ -156,6 +155,24 @@ bool CoordinatorState::computes_alike(const Join& join) {
   if (!is_unfit(join.role, why))
     fail(to_string(join.role) + ' ' + why);
   return false;
+}
+
+/// Workers would wait for samples, and end for it, while the first reader still
+/// looks at the data.
+bool CoordinatorState::has_readers() const {
+  return job_->options.data_access.readers == 0
+         || std::ranges::any_of(present_, [](const auto& one) {
+              return one.first.kind == RoleKind::reader;
+            });
+}
+
+/// Members, and readers of the plan.
+std::vector<RoleId> CoordinatorState::absent_roles() const {
+  auto out = membership_.absent();
+  for (const auto& one : job_->plan.of_kind(RoleKind::reader))
+    if (!present_.contains(one.role))
+      out.push_back(one.role);
+  return out;
 }
 
 std::set<RoleId> CoordinatorState::present_roles() const {

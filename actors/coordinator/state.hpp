@@ -65,6 +65,8 @@ private:
   bool computes_alike(const Join& join);
   void begin_without_all();
   std::set<RoleId> present_roles() const;
+  std::vector<RoleId> absent_roles() const;
+  bool has_readers() const;
 
   // --- who is silent, lost or left out (silence.cpp) ------------------------
   void on(const caf::down_msg& down);

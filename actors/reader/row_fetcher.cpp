@@ -5,6 +5,7 @@
 #include "actors/role/link_terms.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/data/row_supply.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 #include "strategies/row_fetches.hpp"
 
 #include <condition_variable>
@@ -69,15 +70,18 @@ public:
     std::lock_guard lock{mutex_};
     return batch->here;
   }
-  /// Blocks. Errors: InputError with what is in the way.
+  /// Blocks. Errors: InputError with what is in the way; PassAbandoned while
+  /// paused.
   void await(const std::shared_ptr<RowBatch>& batch,
              std::chrono::milliseconds deadline) {
     std::unique_lock lock{mutex_};
     const bool done = changed_.wait_for(lock, deadline, [&] {
-      return batch->here || !batch->trouble.empty() || ended_;
+      return batch->here || !batch->trouble.empty() || ended_ || paused_;
     });
     if (batch->here)
       return;
+    if (paused_ && !ended_)
+      throw PassAbandoned{};
     throw InputError(!batch->trouble.empty() ? batch->trouble
                      : done ? "the worker ends while it waits for samples"
                             : "no samples came in time");
@@ -90,6 +94,11 @@ public:
   void fails(const std::shared_ptr<RowBatch>& batch, const std::string& why) {
     std::lock_guard lock{mutex_};
     batch->trouble = why;
+    changed_.notify_all();
+  }
+  void pause(bool on) {
+    std::lock_guard lock{mutex_};
+    paused_ = on;
     changed_.notify_all();
   }
   void end() {
@@ -113,6 +122,7 @@ private:
   std::map<Key, std::shared_ptr<RowBatch>> batches_;
   std::vector<Wish> wishes_; ///< that the fetcher has not heard of
   uint64_t last_ = 0;
+  bool paused_ = false;
   bool ended_ = false;
 };
 
@@ -386,6 +396,7 @@ public:
     say(Wish::Kind::taken, batch);
   }
 
+  void pause(bool on) const override { desk_->pause(on); }
   void end() const override { desk_->end(); }
 
 private:

@@ -80,8 +80,11 @@ bool EpochGroup::reduce(ReduceStep step, size_t buckets,
   if (!compute)
     for (size_t i = 0; i < buckets; ++i)
       reducer_->ready(static_cast<uint32_t>(i));
-  else if (!compute())
+  else if (!compute()) {
+    if (spoilt_) // others may be at what they were given, until they seal too
+      spoilt_();
     return false;
+  }
   const auto begin = Clock::now();
   const auto result = reducer_->finish(begin + collective_deadline);
   outcome.wait_seconds += seconds_since(begin);

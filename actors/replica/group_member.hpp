@@ -42,12 +42,17 @@ public:
   void leave(const Fence& proposed, Held held, Then then) {
     outbox_.seal(proposed);
     steps_.group().abort("the epoch has ended");
+    context_.data.train->pause_supply(true); // it may be waited for longer than
+                                             // a seal may take
     run_on(*executor_, self_, std::move(held),
            [this, proposed, then = std::move(then)](auto& found) {
              if (gate_.is_sealing(proposed))
                then(found);
            });
   }
+
+  /// The next epoch begins: samples are waited for again.
+  void begin() { context_.data.train->pause_supply(false); }
 
   /// Forms the group of the epoch of `wish`; then(group) when it is there, if
   /// the epoch is still wanted and can be begun.

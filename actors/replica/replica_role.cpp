@@ -115,6 +115,7 @@ private:
   void enter(const Activate& activation,
              const std::shared_ptr<ReplicaGroup>& group) {
     paused_ = false;
+    member_.begin();
     if (activation.rollback)
       end_ = job_.total_steps;
     run_on(

@@ -4,6 +4,7 @@
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -263,8 +264,13 @@ bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
 }
 
 bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
-  outcome.gradient = computer_.compute(step, targets_,
-                                       variables_->parameters(step));
+  try {
+    outcome.gradient = computer_.compute(step, targets_,
+                                         variables_->parameters(step));
+  } catch (const PassAbandoned&) { // the epoch has ended, and its group with it
+    outcome.gradient = {};
+    return false;
+  }
   outcome.trouble = outcome.gradient.trouble;
   outcome.computed = outcome.trouble.empty();
   if (outcome.computed)

@@ -102,6 +102,11 @@ void Dataset::expect(const uint32_t* rows, uint32_t count,
     in_files->expect(place(rows[i]));
 }
 
+void Dataset::pause_supply(bool on) const {
+  if (supply)
+    supply->pause(on);
+}
+
 void Dataset::end_supply() const {
   if (supply)
     supply->end();

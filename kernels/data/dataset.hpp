@@ -115,6 +115,9 @@ struct Dataset {
   bool is_elsewhere() const {
     return supply || (in_files && in_files->is_elsewhere());
   }
+  /// Whoever waits in gather() for samples that others read, or begins to,
+  /// gives up with PassAbandoned until that is over.
+  void pause_supply(bool on) const;
   /// Whoever waits in gather() for samples that others read gives up.
   void end_supply() const;
 

@@ -16,12 +16,15 @@ public:
   /// Writes samples into the first `count` rows of a batch, with the bits of
   /// Dataset::gather() where they are read. Blocks until they are here.
   /// Errors: InputError with one line where they do not come in time, and after
-  /// end().
+  /// end(); PassAbandoned while it is paused.
   virtual void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
                       const DataPass& pass) const = 0;
   /// Says that the same call of gather() follows soon; does not wait.
   virtual void expect(const uint32_t* rows, uint32_t count,
                       const DataPass& pass) const = 0;
+  /// Whoever waits gives up, and so does who begins to, until that is over: the
+  /// pass is not wanted any more. What is here can be gathered.
+  virtual void pause(bool on) const = 0;
   /// Whoever waits gives up, now and from here on.
   virtual void end() const = 0;
 };

@@ -221,11 +221,10 @@ class Readers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             coordinator, start, here, summary = self.by_hand(
                 folder, *SERVED, "--readers", "1", "--epochs", "4")
-            late = [start(role) for role in ("ps:0", "worker:0", "worker:1")]
-            wait_for(lambda: any("waits for samples: no reader is there"
-                                 in role.error() for role in late),
-                     "a worker says for what it waits")
-            members = [*late, start("reader:0", here)]
+            early = [start(role) for role in ("ps:0", "worker:0", "worker:1")]
+            wait_for(lambda: "3 of 4 roles have joined, missing: reader:0"
+                     in coordinator.output(), "a reader is waited for")
+            members = [*early, start("reader:0", here)]
             coordinator.finish()
             for member in members:
                 member.finish(0, 20)
@@ -235,6 +234,34 @@ class Readers(unittest.TestCase):
             self.assertEqual(found["weights_sha256"], self.hash_of(
                 *pictures.JOB, "--data", f"tfrecord:{path}", *ONE, "--epochs",
                 "4"))
+
+    def test_a_worker_that_waits_for_a_reader_loses_nothing(self):
+        # Symptom: "worker:0 did not seal epoch 3 within 5 s", and all since the
+        # last checkpoint was undone.
+        with tempfile.TemporaryDirectory() as folder:
+            coordinator, start, here, summary = self.by_hand(
+                folder, *REPLICAS, "--readers", "1", *ENDLESS)
+            members = {role: start(role, here)
+                       for role in ("worker:0", "worker:1", "reader:0")}
+
+            def steps():
+                return metric_of(metrics_address(coordinator),
+                                 "troupe_steps_committed_total")
+            wait_for(lambda: steps() >= 5, "step 5")
+            for role in ("reader:0", "worker:1"):
+                members[role].stop()
+            wait_for(lambda: "waits for samples: no reader is there"
+                     in members["worker:0"].error(), "worker:0 waits")
+            members["worker:1"] = start("worker:1")
+            time.sleep(7)  # longer than a seal may take
+            start("reader:0", here)
+            now = steps()
+            wait_for(lambda: steps() >= now + 5, "it goes on")
+            coordinator.process.send_signal(signal.SIGTERM)
+            coordinator.finish(143)
+            self.assertNotIn("did not seal", coordinator.output())
+            with open(summary) as file:
+                self.assertEqual(json.load(file)["steps_rolled_back"], 0)
 
     def test_a_reader_without_the_data_stays_out_with_a_line(self):
         with tempfile.TemporaryDirectory() as folder:

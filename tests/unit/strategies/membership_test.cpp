@@ -65,6 +65,36 @@ BOOST_AUTO_TEST_CASE(an_epoch_is_proposed_when_every_role_is_present) {
   BOOST_TEST(it.epoch() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_epoch_waits_for_what_it_needs_beside_roles) {
+  bool may = false;
+  auto options = two_workers();
+  options.may_begin = [&] { return may; };
+  Membership it{options, 0};
+  it.join(worker0, 1, 0);
+  BOOST_TEST(it.join(worker1, 1, 100).empty());
+  BOOST_TEST(it.tick(200).empty());
+  may = true;
+  BOOST_TEST(only<Membership::Propose>(it.tick(300)).epoch == 1u);
+  BOOST_TEST(it.tick(400).empty());
+  may = false; // later ones do not wait
+  it.sealed(worker0, 1, 1, 500);
+  it.sealed(worker1, 1, 1, 500);
+  it.lost(worker1, 1, 600);
+  BOOST_TEST(only<Membership::Propose>(it.join(worker1, 2, 700)).epoch == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(
+  the_first_epoch_begins_past_the_join_deadline_all_the_same) {
+  auto options = two_workers();
+  options.may_begin = [] { return false; };
+  options.join_deadline_ms = 1'000;
+  Membership it{options, 0};
+  it.join(worker0, 1, 0);
+  it.join(worker1, 1, 100);
+  BOOST_TEST(it.tick(1'099).empty());
+  BOOST_TEST(only<Membership::Propose>(it.tick(1'100)).epoch == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(an_epoch_is_active_when_all_have_sealed) {
   // PROTOCOL 14.
   auto it = sealing();

@@ -3,6 +3,7 @@
 #include "actors/reader/reader.hpp"
 #include "actors/reader/row_fetcher.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -259,6 +260,21 @@ BOOST_AUTO_TEST_CASE(whoever_ends_does_not_wait) {
   bench.samples->end_supply();
   BOOST_CHECK_THROW(waits.get(), InputError);
   BOOST_CHECK_THROW(bench.has_rows(range(0, 10)), InputError);
+}
+
+// Symptom: a replica that waited for rows did not seal in time, and its state
+// was lost with it.
+BOOST_AUTO_TEST_CASE(
+  whoever_waits_abandons_its_pass_while_the_supply_is_paused) {
+  ReaderBench bench;
+  auto waits = std::async(std::launch::async,
+                          [&] { return bench.has_rows(range(0, 10)); });
+  bench.samples->pause_supply(true);
+  BOOST_CHECK_THROW(waits.get(), PassAbandoned);
+  BOOST_CHECK_THROW(bench.has_rows(range(0, 10)), PassAbandoned);
+  bench.samples->pause_supply(false);
+  bench.read(0);
+  BOOST_TEST(bench.has_rows(range(0, 10)));
 }
 
 BOOST_AUTO_TEST_CASE(a_sample_that_is_not_there_ends_the_run) {
