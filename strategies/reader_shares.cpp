@@ -1,5 +1,7 @@
 #include "strategies/reader_shares.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
 std::vector<RoleId> readers_of(RoleId worker, const std::set<RoleId>& present) {
@@ -23,6 +25,18 @@ std::vector<RoleId> readers_of(RoleId worker, const std::set<RoleId>& present) {
   for (auto i = place; i < readers.size(); i += workers)
     own.push_back(readers[i]);
   return own;
+}
+
+std::vector<RoleId> other_readers(const std::vector<RoleId>& own,
+                                  const std::set<RoleId>& present) {
+  std::vector<RoleId> before;
+  std::vector<RoleId> behind;
+  for (auto role : present)
+    if (role.kind == RoleKind::reader
+        && std::ranges::find(own, role) == own.end())
+      (own.empty() || own.back() < role ? behind : before).push_back(role);
+  behind.insert(behind.end(), before.begin(), before.end());
+  return behind;
 }
 
 } // namespace troupe

@@ -17,4 +17,9 @@ namespace troupe {
 /// nobody reads.
 std::vector<RoleId> readers_of(RoleId worker, const std::set<RoleId>& present);
 
+/// The readers that are there beside a worker's own, for when none of those
+/// answers: from its own on and around, so that not all fall to one.
+std::vector<RoleId> other_readers(const std::vector<RoleId>& own,
+                                  const std::set<RoleId>& present);
+
 } // namespace troupe

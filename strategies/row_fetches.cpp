@@ -43,16 +43,15 @@ RowFetches::Actions RowFetches::await(uint64_t batch, uint64_t bytes,
   return expect(batch, bytes, now_ms);
 }
 
-RowFetches::Actions RowFetches::arrived(uint64_t batch, uint64_t request) {
+void RowFetches::arrived(uint64_t batch, uint64_t request) {
   const auto found = batches_.find(batch);
   if (found == batches_.end() || found->second.request != request)
-    return {};
+    return;
   auto& one = found->second;
   withdraw(one);
   wanted_[one.awaited].erase(batch);
   one.stage = Stage::here;
   held_ += one.bytes;
-  return {};
 }
 
 RowFetches::Actions RowFetches::taken(uint64_t batch) {
@@ -67,15 +66,21 @@ RowFetches::Actions RowFetches::taken(uint64_t batch) {
   return actions;
 }
 
-RowFetches::Actions RowFetches::readers(const std::vector<RoleId>& names) {
+RowFetches::Actions RowFetches::readers(const std::vector<RoleId>& names,
+                                        const std::vector<RoleId>& others) {
   Actions actions;
   readers_ = names;
+  others_ = others;
+  const auto reads = [&](RoleId reader) {
+    return std::ranges::find(names, reader) != names.end()
+           || std::ranges::find(others, reader) != others.end();
+  };
+  std::erase_if(unlinkable_, [&](const auto& x) { return !reads(x.first); });
   for (auto reader : readers_)
     if (links_.try_emplace(reader, LinkState::linking).second)
       actions.emplace_back(Link{reader});
   for (auto at = batches_.begin(); at != batches_.end(); ++at)
-    if (at->second.stage == Stage::asked
-        && std::ranges::find(readers_, at->second.reader) == readers_.end())
+    if (at->second.stage == Stage::asked && !reads(at->second.reader))
       want(at);
   ask(actions);
   return actions;
@@ -84,14 +89,21 @@ RowFetches::Actions RowFetches::readers(const std::vector<RoleId>& names) {
 RowFetches::Actions RowFetches::linked(RoleId reader) {
   Actions actions;
   links_[reader] = LinkState::linked;
+  unlinkable_.erase(reader);
   ask(actions);
   return actions;
 }
 
-RowFetches::Actions RowFetches::unlinked(RoleId reader, uint64_t now_ms) {
+RowFetches::Actions RowFetches::unlinked(RoleId reader, uint64_t now_ms,
+                                         const std::string& why) {
   Actions actions;
   links_.erase(reader);
-  std::erase(readers_, reader); // until the coordinator says so again
+  if (why.empty())
+    unlinkable_.erase(reader);
+  else
+    unlinkable_[reader] = why;
+  for (auto* some : {&readers_, &others_})
+    std::erase(*some, reader); // until the coordinator says so again
   for (auto at = batches_.begin(); at != batches_.end(); ++at)
     if (at->second.stage == Stage::asked && at->second.reader == reader)
       want(at);
@@ -103,11 +115,22 @@ RowFetches::Actions RowFetches::unlinked(RoleId reader, uint64_t now_ms) {
 RowFetches::Actions RowFetches::tick(uint64_t now_ms) {
   Actions actions;
   bool late = false;
+  bool overdue = false;
   for (auto at = batches_.begin(); at != batches_.end();) {
     auto& batch = at->second;
     const bool waits = batch.awaited && batch.stage != Stage::here;
     const auto waited_ms = waits ? now_ms - batch.since_ms : 0;
     late = late || waited_ms >= options_.late_ms;
+    if (waits && batch.stage == Stage::asked) {
+      if (!batch.asked_ms)
+        batch.asked_ms = now_ms;
+      else if (is_overdue(batch, now_ms) && idlest(batch.reader)) {
+        batch.passed_over = batch.reader;
+        ++batch.slow;
+        want(at);
+      } else
+        overdue = overdue || is_overdue(batch, now_ms);
+    }
     if (waited_ms >= options_.tell_ms && !batch.told) {
       batch.told = true;
       actions.emplace_back(Tell{"waits for samples: " + why_none(batch)});
@@ -124,11 +147,48 @@ RowFetches::Actions RowFetches::tick(uint64_t now_ms) {
                             "with --data-timeout"});
     at = erase(at);
   }
+  if (overdue || (late && !reads_itself()))
+    link_other(actions);
   if (looked_ms_)
     look(late || !idlest() ? options_.hurry_ms : options_.look_ms, now_ms,
          actions);
   ask(actions);
   return actions;
+}
+
+bool RowFetches::is_overdue(const Batch& batch, uint64_t now_ms) const {
+  return batch.asked_ms
+         && now_ms - *batch.asked_ms >= options_.answer_ms << batch.slow;
+}
+
+bool RowFetches::is_linked(RoleId reader) const {
+  const auto link = links_.find(reader);
+  return link != links_.end() && link->second == LinkState::linked;
+}
+
+/// Whether a reader of this worker's own is linked.
+bool RowFetches::reads_itself() const {
+  return std::ranges::any_of(readers_,
+                             [this](RoleId x) { return is_linked(x); });
+}
+
+/// Links the next of the others, unless one is being linked; first those that
+/// were not tried in vain.
+void RowFetches::link_other(Actions& actions) {
+  std::optional<RoleId> next;
+  for (auto reader : others_) {
+    if (const auto link = links_.find(reader); link != links_.end()) {
+      if (link->second == LinkState::linking)
+        return;
+      continue;
+    }
+    if (!next || (unlinkable_.contains(*next) && !unlinkable_.contains(reader)))
+      next = reader;
+  }
+  if (!next)
+    return;
+  links_[*next] = LinkState::linking;
+  actions.emplace_back(Link{*next});
 }
 
 /// Asks who reads, unless that was done less than so long ago.
@@ -152,6 +212,7 @@ void RowFetches::want(Batches::iterator batch) {
   auto& [number, one] = *batch;
   withdraw(one);
   one.stage = Stage::wanted;
+  one.asked_ms.reset();
   wanted_[!one.awaited].erase(number);
   wanted_[one.awaited].insert(number);
 }
@@ -163,20 +224,24 @@ RowFetches::Batches::iterator RowFetches::erase(Batches::iterator batch) {
   return batches_.erase(batch);
 }
 
-/// The linked reader that owes least.
-std::optional<RoleId> RowFetches::idlest() const {
+/// The linked reader that owes least, of the worker's own where one is linked,
+/// but for one.
+std::optional<RoleId> RowFetches::idlest(std::optional<RoleId> but) const {
   std::optional<RoleId> best;
   uint64_t least = 0;
-  for (auto reader : readers_) {
-    const auto link = links_.find(reader);
-    if (link == links_.end() || link->second != LinkState::linked)
-      continue;
-    const auto found = owed_.find(reader);
-    const auto owed = found == owed_.end() ? 0 : found->second;
-    if (!best || owed < least) {
-      best = reader;
-      least = owed;
+  for (const auto* some : {&readers_, &others_}) {
+    for (auto reader : *some) {
+      if (reader == but || !is_linked(reader))
+        continue;
+      const auto found = owed_.find(reader);
+      const auto owed = found == owed_.end() ? 0 : found->second;
+      if (!best || owed < least) {
+        best = reader;
+        least = owed;
+      }
     }
+    if (best)
+      break;
   }
   return best;
 }
@@ -222,7 +287,9 @@ void RowFetches::ask(Actions& actions) {
     while (!wanted_[awaited].empty()) {
       const auto number = *wanted_[awaited].begin();
       auto& batch = batches_.at(number);
-      const auto reader = idlest();
+      auto reader = idlest(batch.passed_over);
+      if (!reader)
+        reader = idlest();
       if (!reader || !make_room(batch.bytes, awaited, actions))
         return;
       wanted_[awaited].erase(number);
@@ -238,11 +305,17 @@ void RowFetches::ask(Actions& actions) {
 std::string RowFetches::why_none(const Batch& batch) const {
   if (batch.stage == Stage::asked)
     return to_string(batch.reader) + " has not answered";
-  if (readers_.empty())
+  if (idlest())
+    return "other batches come first";
+  if (readers_.empty() && unlinkable_.empty())
     return "no reader is there";
-  if (!idlest())
-    return "there is no link to " + to_string(readers_);
-  return "other batches come first";
+  if (unlinkable_.empty())
+    return "there is no link to " + to_string(readers_) + " yet";
+  std::string out = "there is no link to ";
+  for (const auto& [reader, why] : unlinkable_)
+    out += (reader == unlinkable_.begin()->first ? "" : ", ")
+           + to_string(reader) + " (" + why + ")";
+  return out;
 }
 
 } // namespace troupe

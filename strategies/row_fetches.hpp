@@ -19,7 +19,10 @@ namespace troupe {
 ///
 ///   expected, or awaited -> asked for -> here -> taken
 ///            ^                  |
-///            +-- its reader is gone, or reads for others now
+///            +-- its reader is gone, or does not answer and another is there
+///
+/// A worker has readers of its own, and asks one of the others' where none of
+/// its own can be linked, or has answered in time.
 ///
 /// What is asked for or here takes no more than a window of bytes, but for one
 /// batch that is larger (I10): what is awaited drives out what is expected, and
@@ -35,6 +38,9 @@ public:
     uint64_t hurry_ms = 100;  ///< the same while nobody does, or one is late
     uint64_t late_ms = 500;   ///< of an awaited batch
     uint64_t tell_ms = 2'000; ///< a longer wait is told
+    /// Within which a reader answers; twice as long for each one passed over,
+    /// so that a slow one is not asked in vain again and again.
+    uint64_t answer_ms = 2'000;
   };
 
   /// Ask a linked reader for a batch; an answer to an older request of the
@@ -73,15 +79,17 @@ public:
   /// Somebody waits for it, whether it was expected or not.
   Actions await(uint64_t batch, uint64_t bytes, uint64_t now_ms);
   /// Its rows are here. Ignored unless `request` is its newest one.
-  Actions arrived(uint64_t batch, uint64_t request);
+  void arrived(uint64_t batch, uint64_t request);
   /// Its rows are no longer held.
   Actions taken(uint64_t batch);
 
-  /// The coordinator has said who reads for this worker.
-  Actions readers(const std::vector<RoleId>& names);
+  /// The coordinator has said who reads for this worker, and who else reads, in
+  /// the order in which they are tried.
+  Actions readers(const std::vector<RoleId>& names,
+                  const std::vector<RoleId>& others = {});
   Actions linked(RoleId reader);
-  /// There is no link to it any more, or none was made.
-  Actions unlinked(RoleId reader, uint64_t now_ms);
+  /// There is no link to it any more, or none was made: then `why`.
+  Actions unlinked(RoleId reader, uint64_t now_ms, const std::string& why = {});
   /// Call at least every hundred milliseconds.
   Actions tick(uint64_t now_ms);
 
@@ -99,6 +107,10 @@ private:
     uint64_t since_ms = 0; ///< it is awaited
     RoleId reader;         ///< whom it is asked of
     uint64_t request = 0;  ///< the newest
+    /// When that reader was first seen to be waited for.
+    std::optional<uint64_t> asked_ms;
+    std::optional<RoleId> passed_over; ///< the reader before, if it was slow
+    uint32_t slow = 0;                 ///< how many were passed over
   };
   using Batches = std::map<uint64_t, Batch>;
   enum class LinkState : uint8_t { linking, linked };
@@ -111,13 +123,19 @@ private:
   Batches::iterator erase(Batches::iterator batch);
   void withdraw(const Batch& batch);
   void look(uint64_t after_ms, uint64_t now_ms, Actions& actions);
-  std::optional<RoleId> idlest() const;
+  bool is_overdue(const Batch& batch, uint64_t now_ms) const;
+  bool is_linked(RoleId reader) const;
+  bool reads_itself() const;
+  void link_other(Actions& actions);
+  std::optional<RoleId> idlest(std::optional<RoleId> but = {}) const;
   std::string why_none(const Batch& batch) const;
 
   Options options_;
   Batches batches_;
   std::set<uint64_t> wanted_[2]; ///< those that are expected, and awaited
   std::vector<RoleId> readers_;  ///< that read for this worker
+  std::vector<RoleId> others_;
+  std::map<RoleId, std::string> unlinkable_; ///< why
   std::map<RoleId, LinkState> links_;
   std::map<RoleId, uint64_t> owed_; ///< bytes, by whom
   uint64_t held_ = 0;

@@ -211,16 +211,22 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
   };
 }
 
-/// Whoever is to join may take as long as it was given; who waits for samples
-/// of readers says so itself where they do not come.
-std::chrono::milliseconds CoordinatorState::stall_deadline() const {
+/// How long a step may wait for samples of readers: then its workers say so,
+/// and end.
+std::chrono::milliseconds CoordinatorState::patience_with_readers() const {
   constexpr uint64_t to_say_so_ms = 10'000;
   const auto& access = job_->options.data_access;
-  const auto samples_ms =
-    access.readers == 0 ? 0 : uint64_t{1'000} * access.timeout_s + to_say_so_ms;
   return std::chrono::milliseconds{
-    std::max<uint64_t>(options_.stall_deadline_ms, samples_ms)
-    + (begun_ ? 0 : job_->options.join_deadline_ms)};
+    access.readers == 0 ? 0
+                        : uint64_t{1'000} * access.timeout_s + to_say_so_ms};
+}
+
+/// Whoever is to join may take as long as it was given.
+std::chrono::milliseconds CoordinatorState::stall_deadline() const {
+  const std::chrono::milliseconds usual{options_.stall_deadline_ms};
+  const std::chrono::milliseconds to_join{
+    begun_ ? 0 : job_->options.join_deadline_ms};
+  return std::max(usual, patience_with_readers()) + to_join;
 }
 
 void CoordinatorState::on_tick() {

@@ -40,7 +40,9 @@ bool CoordinatorState::stops_late(Clock::time_point now) const {
     return now > ending_.stopped + milliseconds{options_.stop_deadline_ms};
   const std::chrono::duration<double> steps{3 * record_.seconds_of_last_step()};
   return now - std::max(ending_.stopped, touched_)
-         > milliseconds{options_.stop_patience_ms} + steps;
+         > std::max(milliseconds{options_.stop_patience_ms},
+                    patience_with_readers())
+             + steps;
 }
 
 void CoordinatorState::skip_pause(Clock::time_point now) {

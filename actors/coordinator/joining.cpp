@@ -175,6 +175,12 @@ std::vector<RoleId> CoordinatorState::absent_roles() const {
   return out;
 }
 
+std::set<RoleId> CoordinatorState::present_members() const {
+  auto out = present_roles();
+  std::erase_if(out, [](RoleId x) { return !is_member_kind(x.kind); });
+  return out;
+}
+
 std::set<RoleId> CoordinatorState::present_roles() const {
   std::set<RoleId> out;
   for (const auto& [role, present] : present_)

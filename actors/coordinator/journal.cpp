@@ -64,6 +64,9 @@ void CoordinatorState::resume(const JobHistory& past) {
     lost_[role] = options_.began;
     members.insert(role);
   }
+  // Whether they are there nothing tells but that they join again.
+  for (const auto& reader : job_->plan.of_kind(RoleKind::reader))
+    lost_[reader.role] = options_.began;
   joining_.expect(std::move(members), steady_ms() + names_return_ms);
   write_loss({RoleKind::coordinator, 0}, options_.began, past.fault);
 }

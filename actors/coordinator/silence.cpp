@@ -20,9 +20,9 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   info.sign_ms = sign_ms_;
   if (options_.revoked)
     info.revoked = options_.revoked();
-  if (job_->is_read_for(hello.role.kind))
-    for (auto reader : readers_of(hello.role, present_roles()))
-      info.readers.push_back({reader, present_.at(reader).links});
+  // A row fetcher asks; a worker's control line, which is judged, does not.
+  if (job_->is_read_for(hello.role.kind) && hello.incarnation == 0)
+    name_readers(hello.role, info);
   const auto* why = left_out_.why(hello.role);
   const bool gone = is_gone(hello.role, hello.incarnation);
   const bool comes_back = !info.supervised
@@ -37,6 +37,15 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
     if (keeps_slices(role.kind) || hello.role.kind == RoleKind::worker)
       info.probe.push_back({role, present_.at(role).links});
   return info;
+}
+
+void CoordinatorState::name_readers(RoleId worker, JobInfo& info) const {
+  const auto present = present_roles();
+  const auto own = readers_of(worker, present);
+  for (auto reader : own)
+    info.readers.push_back({reader, present_.at(reader).links});
+  for (auto reader : other_readers(own, present))
+    info.other_readers.push_back({reader, present_.at(reader).links});
 }
 
 /// Whether that incarnation, or a newer one, was lost or left out.
@@ -200,11 +209,12 @@ void CoordinatorState::leave_out_unlinked() {
     return cable_between(present_, one, other,
                          keeps_slices(job_->plan.owner_kind));
   };
+  const auto members = present_members();
   const auto out = left_out_.links.leave_out(
-    present_roles(),
+    members,
     [this](const std::set<RoleId>& x) { return epoch_plan_.viable(x); },
     clock_.ms(), cable_of);
-  const auto dead = left_out_.links.dead(present_roles(), cable_of);
+  const auto dead = left_out_.links.dead(members, cable_of);
   if (out.empty() && !dead.empty() && left_out_.stuck_is_news())
     note(
       "no link between " + to_string(dead.front().first) + " and "

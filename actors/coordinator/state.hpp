@@ -65,6 +65,7 @@ private:
   bool computes_alike(const Join& join);
   void begin_without_all();
   std::set<RoleId> present_roles() const;
+  std::set<RoleId> present_members() const; ///< of epochs: without readers
   std::vector<RoleId> absent_roles() const;
   bool has_readers() const;
 
@@ -87,6 +88,7 @@ private:
   void on(const LinkLost& lost); ///< another epoch, if no loss explains it
   void leave_out_unlinked();
   JobInfo answer_again(const Hello& hello);
+  void name_readers(RoleId worker, JobInfo& info) const;
 
   // --- from a proposal to an epoch (epochs.cpp) -----------------------------
   void perform(const Membership::Actions& actions);
@@ -193,6 +195,7 @@ private:
   // --- faults on purpose (faults.cpp); the tick (coordinator.cpp) -----------
   caf::result<Note> on(const InjectFault& fault);
   void on_tick();
+  std::chrono::milliseconds patience_with_readers() const;
   std::chrono::milliseconds stall_deadline() const;
 
   coordinator_actor::pointer self_;

@@ -142,11 +142,11 @@ void CoordinatorState::look_at_waits() {
     gauge(metrics::loss_seconds, {},
           static_cast<double>(silence_.limit_ms(steady_ms())) / 1e3));
   std::map<RoleId, std::string> out;
-  for (auto role : membership_.absent())
+  const auto absent = absent_roles();
+  for (auto role : absent)
     if (const auto* why = left_out_.why(role))
       out.emplace(role, *why);
-  watch_.show_members(present_.size(), membership_.absent().size(), out,
-                      samples);
+  watch_.show_members(present_.size(), absent.size(), out, samples);
   watch_.show_waits(runs ? seconds_since(touched_) : 0, samples);
   exporter_->publish("coordinator", std::move(samples));
   if (options_.page)

@@ -433,6 +433,18 @@ std::string Job::lone_samples() const {
                                  : "take --global-batch 3 or more");
 }
 
+std::string Job::dense_for_readers() const {
+  if (options.strategy != Strategy::parameter_server
+      || options.data_access.readers == 0 || options.tables != "auto")
+    return {};
+  auto without = options;
+  without.data_access.readers = 0;
+  return sparse_tables(without, graph).empty()
+           ? std::string{}
+           : "note: --readers has --tables dense: workers of sparse tables "
+             "read their samples themselves as yet";
+}
+
 uint32_t Job::max_rows() const {
   return sampling.max_of_rank();
 }

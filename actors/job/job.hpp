@@ -104,6 +104,8 @@ struct Job {
   /// Says that steps have one sample, of which a batch norm learns nothing, and
   /// which sizes fit; empty: none has.
   std::string lone_samples() const;
+  /// Of tables that would be sparse, had the job no readers; empty: none is.
+  std::string dense_for_readers() const;
   /// Rows of the largest micro-batch.
   uint32_t max_rows() const;
   /// Rows of a step's tables at most: ids that one worker's samples can have.

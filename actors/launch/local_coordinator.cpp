@@ -162,8 +162,10 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.log_every = options.log_every;
   how.data_fingerprint = fingerprint;
   how.first_notes = checkpoints.notes;
-  if (const auto line = started.job->lone_samples(); !line.empty() && !past)
-    how.first_notes.push_back(line);
+  for (const auto& line :
+       {started.job->lone_samples(), started.job->dense_for_readers()})
+    if (!line.empty() && !past)
+      how.first_notes.push_back(line);
   how.allow_faults = options.allow_faults;
   how.revoked = options.revoked;
   how.isa = select_isa(options.job.isa);

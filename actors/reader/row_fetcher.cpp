@@ -228,7 +228,7 @@ private:
     if (fetched.words < words.size())
       return;
     requests_.erase(found);
-    perform(fetches_.arrived(number, fetched.request));
+    fetches_.arrived(number, fetched.request);
     desk_->arrived(fetched.batch);
   }
 
@@ -282,15 +282,22 @@ private:
 
   /// Who reads for this worker, and where.
   void heard(const JobInfo& info) {
+    const auto own = met(info.readers);
+    const auto others = met(info.other_readers);
+    perform(fetches_.readers(own, others));
+  }
+
+  /// Notes where those readers are met; returns their names.
+  std::vector<RoleId> met(const std::vector<LinkedRole>& readers) {
     std::vector<RoleId> names;
-    for (const auto& [reader, place] : info.readers) {
+    for (const auto& [reader, place] : readers) {
       places_[reader] = place;
       names.push_back(reader);
       const auto known = readers_.find(reader);
       if (known != readers_.end() && known->second.place != place)
         let_go(known); // another process has its name
     }
-    perform(fetches_.readers(names));
+    return names;
   }
 
   void let_go(std::map<RoleId, LinkedReader>::iterator known) {
@@ -306,7 +313,8 @@ private:
     const auto name = local_name(context_.job_id, reader);
     if (place.empty() || !links_) {
       linked(reader, place,
-             self_->system().registry().get<caf::strong_actor_ptr>(name));
+             self_->system().registry().get<caf::strong_actor_ptr>(name),
+             "it is not in this process");
       return;
     }
     MessageLinks::Request open;
@@ -321,17 +329,18 @@ private:
     auto handle = caf::actor_cast<caf::actor>(self_);
     links_->connect(std::move(open), [this, handle, reader,
                                       place](const caf::strong_actor_ptr& peer,
-                                             const std::string&) {
-      caf::anon_send(handle, Completion{[this, reader, place, peer] {
-                       linked(reader, place, peer);
+                                             const std::string& error) {
+      caf::anon_send(handle, Completion{[this, reader, place, peer, error] {
+                       linked(reader, place, peer, error);
                      }});
     });
   }
 
+  /// `peer` null: it was not, for what `error` says.
   void linked(RoleId reader, const std::string& place,
-              const caf::strong_actor_ptr& peer) {
+              const caf::strong_actor_ptr& peer, const std::string& error) {
     if (!peer) {
-      perform(fetches_.unlinked(reader, steady_ms()));
+      perform(fetches_.unlinked(reader, steady_ms(), error));
       return;
     }
     readers_[reader] = {peer, place};
@@ -379,6 +388,8 @@ public:
 
   void expect(const uint32_t* rows, uint32_t count,
               const DataPass& pass) const override {
+    if (count == 0) // a virtual rank that has no samples in that step
+      return;
     if (const auto [batch, fresh] = desk_->wish(rows, count, pass.data_epoch);
         fresh)
       say(Wish::Kind::expect, batch);

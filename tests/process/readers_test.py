@@ -136,6 +136,29 @@ class Readers(unittest.TestCase):
             summary = run.end()
         self.expect_undisturbed(summary, JOB)
 
+    def test_a_reader_that_hangs_as_another_coordinator_leads_is_replaced(self):
+        # Symptom: nobody missed it, and its workers waited for good.
+        with tempfile.TemporaryDirectory() as folder, \
+                Run(*JOB, *SERVED, "--readers", "1", "--journal",
+                    os.path.join(folder, "run.db"), *ENDLESS) as run:
+            run.wait_for_step(5)
+            hung = run.kill("reader:0", signal.SIGSTOP)
+            run.kill("coordinator")
+            wait_for(lambda: run.children().get("reader:0") not in (None, hung),
+                     "reader:0 is started again")
+            run.wait_for_step(run.step() + 5)
+            summary = run.end()
+        self.expect_undisturbed(summary, JOB)
+
+    def test_tables_that_are_dense_because_of_readers_are_told_of(self):
+        with Run("--data", "synthetic:clicks?samples=300&buckets=50",
+                 "--model", "wide_deep", "--global-batch", "60", "--epochs",
+                 "0", "--steps", "2", *SERVED, "--in-process", "--readers",
+                 "1") as run:
+            run.finish()
+            self.assertRegex(run.output(),
+                             "(?m)^note: --readers has --tables dense: ")
+
     def test_a_reader_by_hand_beside_supervised_ones_comes_and_goes(self):
         # Symptom: every five seconds, to the end, a line about one that left.
         with tempfile.TemporaryDirectory() as certificates, \

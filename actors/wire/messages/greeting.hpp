@@ -52,6 +52,8 @@ struct JobInfo {
   uint64_t sign_ms = 0;
   /// Who reads samples for the worker that asks again.
   std::vector<LinkedRole> readers{};
+  /// Who else does, in the order in which they are to be tried.
+  std::vector<LinkedRole> other_readers{};
 };
 /// The role is ready; its sender is the role's actor.
 struct Join {
@@ -82,7 +84,7 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(supervised), TROUPE_FIELD(loss_ms),
                TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms),
                TROUPE_FIELD(revoked), TROUPE_FIELD(sign_ms),
-               TROUPE_FIELD(readers))
+               TROUPE_FIELD(readers), TROUPE_FIELD(other_readers))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe),

@@ -74,4 +74,17 @@ BOOST_AUTO_TEST_CASE(a_worker_that_has_not_joined_yet_is_counted) {
   BOOST_TEST((readers_of({RoleKind::worker, 1}, before) == second));
 }
 
+BOOST_AUTO_TEST_CASE(others_are_tried_from_the_own_ones_on_and_around) {
+  constexpr auto reader = [](uint32_t i) {
+    return RoleId{RoleKind::reader, i};
+  };
+  const std::set<RoleId> present{
+    {RoleKind::worker, 0}, reader(0), reader(1), reader(2), reader(3)};
+  BOOST_TEST((other_readers({reader(1)}, present)
+              == std::vector{reader(2), reader(3), reader(0)}));
+  BOOST_TEST((other_readers({reader(3)}, present)
+              == std::vector{reader(0), reader(1), reader(2)}));
+  BOOST_TEST(other_readers({}, {{RoleKind::worker, 0}}).empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

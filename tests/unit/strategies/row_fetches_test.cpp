@@ -226,6 +226,74 @@ BOOST_AUTO_TEST_CASE(what_nobody_comes_for_is_dropped_in_time) {
   BOOST_TEST(fetches.held_bytes() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(where_no_own_reader_can_be_linked_anothers_is_asked) {
+  RowFetches fetches{window(100)};
+  fetches.await(1, 10, 0);
+  const auto links = all<RowFetches::Link>(fetches.readers({first}, {second}));
+  BOOST_TEST(links.size() == 1u);
+  BOOST_TEST((links.front().reader == first));
+  fetches.unlinked(first, 100, "connection refused");
+  fetches.readers({first}, {second});
+  BOOST_TEST(all<RowFetches::Link>(fetches.tick(499)).empty());
+  const auto next = all<RowFetches::Link>(fetches.tick(500));
+  BOOST_TEST(next.size() == 1u);
+  BOOST_TEST((next.front().reader == second));
+  BOOST_TEST((asks(fetches.linked(second)).front().reader == second));
+  // Its own comes first as soon as there is a link to it.
+  fetches.linked(first);
+  BOOST_TEST((asks(fetches.expect(2, 10, 600)).front().reader == first));
+}
+
+BOOST_AUTO_TEST_CASE(of_others_one_after_the_other_is_tried) {
+  constexpr RoleId third{RoleKind::reader, 2};
+  RowFetches fetches{window(100)};
+  fetches.await(1, 10, 0);
+  const auto tried = [&](uint64_t now) {
+    const auto links = all<RowFetches::Link>(fetches.tick(now));
+    return links.empty() ? first : links.front().reader;
+  };
+  const auto told = [&] { fetches.readers({}, {second, third}); };
+  told();
+  BOOST_TEST((tried(500) == second));
+  BOOST_TEST((tried(550) == first)); // that one is under way
+  fetches.unlinked(second, 600, "no route");
+  told();
+  BOOST_TEST((tried(650) == third));
+  fetches.unlinked(third, 700, "no route");
+  told();
+  BOOST_TEST((tried(750) == second));
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_that_does_not_answer_is_passed_over) {
+  auto fetches = linked({first});
+  fetches.readers({first}, {second});
+  const auto stuck = asks(fetches.await(1, 10, 0)).front();
+  fetches.tick(50);
+  BOOST_TEST(all<RowFetches::Link>(fetches.tick(2'049)).empty());
+  BOOST_TEST(all<RowFetches::Link>(fetches.tick(2'050)).size() == 1u);
+  fetches.linked(second);
+  const auto again = asks(fetches.tick(2'100));
+  BOOST_TEST(again.size() == 1u);
+  BOOST_TEST((again.front().reader == second));
+  fetches.arrived(1, stuck.request);
+  fetches.tick(2'150);
+  // The next has twice as long.
+  BOOST_TEST(asks(fetches.tick(6'149)).empty());
+  BOOST_TEST((asks(fetches.tick(6'150)).front().reader == first));
+}
+
+BOOST_AUTO_TEST_CASE(why_there_is_no_link_is_told) {
+  RowFetches fetches{window(100)};
+  fetches.await(1, 10, 0);
+  fetches.readers({first});
+  fetches.unlinked(first, 100, "connection refused");
+  const auto told = all<RowFetches::Tell>(fetches.tick(2'000));
+  BOOST_TEST(told.size() == 1u);
+  BOOST_TEST(told.front().line
+             == "waits for samples: there is no link to reader:0 (connection "
+                "refused)");
+}
+
 BOOST_AUTO_TEST_CASE(every_batch_is_had_whichever_readers_come_and_go) {
   // Readers are lost and return in a fixed disorder; each batch is answered in
   // the end, and what is held stays within the window.
@@ -269,7 +337,7 @@ BOOST_AUTO_TEST_CASE(every_batch_is_had_whichever_readers_come_and_go) {
           case 2:
             if (!open.empty()) {
               const auto answer = open[draw(open.size())];
-              take(fetches.arrived(answer.batch, answer.request));
+              fetches.arrived(answer.batch, answer.request);
               if (answer.request == newest[batch]) {
                 done.insert(batch);
                 take(fetches.taken(batch));

@@ -136,6 +136,13 @@ BOOST_AUTO_TEST_CASE(rows_are_those_of_the_data_whether_expected_or_not) {
   BOOST_TEST(bench.has_rows(range(0, 500))); // on all threads, in chunks
 }
 
+BOOST_AUTO_TEST_CASE(nobody_asks_for_a_rank_without_samples) {
+  ReaderBench bench;
+  bench.read(0);
+  bench.samples->expect(nullptr, 0);
+  BOOST_TEST(bench.has_rows(range(0, 10)));
+}
+
 BOOST_AUTO_TEST_CASE(a_window_smaller_than_a_batch_takes_one_at_a_time) {
   ReaderBench bench{60, 1};
   bench.read(0);
