@@ -29,7 +29,7 @@ __global__ void softmax_kernel(const float* x, float* y, uint64_t rows,
     return;
   x += row * columns;
   y += row * columns;
-  auto largest = x[0];
+  float largest = -INFINITY; // not x[0]: in place another lane writes that
   for (auto c = threadIdx.x; c < columns; c += blockDim.x)
     largest = fmaxf(largest, x[c]);
   largest = row_max(largest);
