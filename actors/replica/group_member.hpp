@@ -42,8 +42,7 @@ public:
   void leave(const Fence& proposed, Held held, Then then) {
     outbox_.seal(proposed);
     steps_.group().abort("the epoch has ended");
-    context_.data.train->pause_supply(true); // it may be waited for longer than
-                                             // a seal may take
+    pause_supply(true); // it may be waited for longer than a seal may take
     run_on(*executor_, self_, std::move(held),
            [this, proposed, then = std::move(then)](auto& found) {
              if (gate_.is_sealing(proposed))
@@ -52,7 +51,7 @@ public:
   }
 
   /// The next epoch begins: samples are waited for again.
-  void begin() { context_.data.train->pause_supply(false); }
+  void begin() { pause_supply(false); }
 
   /// Forms the group of the epoch of `wish`; then(group) when it is there, if
   /// the epoch is still wanted and can be begun.
@@ -104,6 +103,11 @@ public:
   }
 
 private:
+  void pause_supply(bool on) {
+    if (context_.data.train) // some simulations need none
+      context_.data.train->pause_supply(on);
+  }
+
   /// This epoch leads nowhere.
   void lost(const Fence& fence, const std::string& reason) {
     self_->send(context_.coordinator,

@@ -63,9 +63,18 @@ class FailingCallsTest(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         return came
 
+    def came_at(self, call, how):
+        """Again where a busy machine passed a checkpoint over: such a run has
+        fewer calls than there are."""
+        for _ in range(20):
+            came = self.disturbed(call, how)
+            if came or call >= sum(CALLS.values()):
+                return came
+        return None
+
     def for_every_call(self, how):
         kinds = collections.Counter()
-        while came := self.disturbed(call := kinds.total(), how):
+        while came := self.came_at(call := kinds.total(), how):
             kinds[came] += 1
             with self.subTest(call=call, how=how), \
                     Run(*JOB, "--steps", str(LAST), "--resume",
