@@ -45,13 +45,14 @@ Activate CoordinatorState::told(const EpochDecision& epoch) const {
   const bool workers_meet = !keeps_slices(job_->plan.owner_kind)
                             || job_->plan.dense_reduced
                             || job_->options.link == "shm"; // looks at its own
-  for (const auto& [role, present] : present_)
+  for (const auto& [role, present] : present_) {
     if (!is_member_kind(role.kind))
       continue;
-    else if (workers_meet || role.kind != RoleKind::worker)
+    if (workers_meet || role.kind != RoleKind::worker)
       message.members.push_back({role, present.endpoint, present.links});
     else // nobody dials it, and there may be a thousand
       message.members.push_back({role, {}, {}});
+  }
   message.version = epoch.resume.message.version;
   message.source = epoch.resume.message.source;
   message.synchronise = epoch.resume.message.synchronise;

@@ -99,7 +99,7 @@ void CoordinatorState::show_members() {
     members.push_back(
       {to_string(role), host_of(present), true, silent, silent / period});
   }
-  for (auto role : membership_.absent())
+  for (auto role : absent_roles())
     members.push_back({to_string(role), {}, false});
   options_.page->set_members(std::move(members));
 }

@@ -95,8 +95,8 @@ public:
     std::string state_sha256;
     std::string isa;
     std::string numeric_class; ///< of the workers
-    std::string
-      stopped; ///< why it ended before its last step; empty: it did not
+    /// Why it ended before its last step; empty: it did not.
+    std::string stopped;
     std::map<RoleId, std::string> hosts; ///< of members, where they are known
     const PageFeed* story = nullptr;     ///< the run's; null: nobody kept it
   };

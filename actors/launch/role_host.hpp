@@ -11,8 +11,7 @@ namespace troupe {
 
 /// Spawns the actor that plays `context.role`: a worker, a replica, a shard, a
 /// stage, a tensor member or a reader. `state_descriptor` is the inherited
-/// memory of a shard or a stage
-/// (-1: its own).
+/// memory of a shard or a stage (-1: its own).
 caf::strong_actor_ptr spawn_role(caf::actor_system& system,
                                  const RoleContext& context,
                                  int state_descriptor);

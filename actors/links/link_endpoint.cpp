@@ -2,9 +2,7 @@
 
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
-#include "kernels/base/hex.hpp"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,13 +109,6 @@ std::string own_host_mark() {
     throw InputError("links: cannot read /proc; is it mounted?");
   return boot + '.' + std::to_string(space.st_ino) + '.'
          + std::to_string(::geteuid());
-}
-
-std::string random_hex(size_t bytes) {
-  std::vector<unsigned char> drawn(bytes); // 256 at most: they come at once
-  if (::getrandom(drawn.data(), bytes, 0) != static_cast<ssize_t>(bytes))
-    throw InputError("links: the system gives no random bytes");
-  return to_hex(drawn);
 }
 
 LinkPlan plan_links(const std::vector<LinkEndpoint>& members, LinkChoice link) {

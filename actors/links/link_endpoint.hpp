@@ -33,9 +33,6 @@ std::optional<LinkEndpoint> parse_link_endpoint(const std::string& text);
 /// sockets are visible, and the user.
 std::string own_host_mark();
 
-/// `bytes` random ones as hex digits.
-std::string random_hex(size_t bytes);
-
 /// What follows from the endpoints alone, equal on every member.
 struct LinkPlan {
   std::string error;   ///< one line, empty: fine

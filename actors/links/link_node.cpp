@@ -5,6 +5,7 @@
 #include "actors/links/group_forming.hpp"
 #include "actors/links/listener.hpp"
 #include "actors/links/waiting_room.hpp"
+#include "actors/process/random_hex.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"

@@ -40,7 +40,7 @@ std::string hexadecimal(uint64_t number) {
 }
 
 WebAnswer page_answer(const std::vector<std::string>& others) {
-  const auto nonce = random_word();
+  const auto nonce = random_nonce();
   const auto own = "'nonce-" + nonce + '\'';
   std::string connections = "'self'";
   for (const auto& other : others)

@@ -46,7 +46,7 @@ std::string data_block(const std::string& summary) {
 
 std::string run_report(const std::string& summary) {
   const auto data = data_block(summary);
-  auto out = with_nonce(report_text, random_word());
+  auto out = with_nonce(report_text, random_nonce());
   constexpr std::string_view mark = "RUN_DATA";
   return out.replace(out.find(mark), mark.size(), data);
 }

@@ -2,6 +2,7 @@
 #include "actors/stores/remote_store.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/columns.hpp"
+#include "apps/terminal/shell_word.hpp"
 #include "kernels/data/table_survey.hpp"
 #include "kernels/files/shown_text.hpp"
 
@@ -62,14 +63,6 @@ void print_table(const std::vector<InfoRow>& rows) {
     line.erase(line.find_last_not_of(' ') + 1);
     std::printf("%s\n", line.c_str());
   }
-}
-
-/// A word that a shell takes as it stands.
-std::string shell_word(const std::string& text) {
-  std::string result = "'";
-  for (auto c : text)
-    result += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return result + "'";
 }
 
 } // namespace

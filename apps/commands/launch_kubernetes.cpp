@@ -1,4 +1,4 @@
-#include "actors/links/link_endpoint.hpp"
+#include "actors/process/random_hex.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/launch/kubernetes.hpp"
 #include "apps/settings/commands.hpp"

@@ -1,18 +1,12 @@
 #include "apps/launch/ssh_words.hpp"
 
+#include "apps/terminal/shell_word.hpp"
+
 #include <algorithm>
 #include <sstream>
 
 namespace troupe {
 namespace {
-
-/// For a shell, whatever is in it.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (char c : text)
-    out += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return out + "'";
-}
 
 /// One line, as a login shell may be any: $1 file, $2 SHA-256, $3 bytes, $4
 /// pattern of files that are ours beside it. The bytes are read by `head`,
@@ -64,10 +58,10 @@ std::string usual_remote_path(const std::string& sha256) {
 }
 
 std::string agent_command(const ProgramFile& program) {
-  return std::string{"exec sh -c "} + quoted(script) + " sh "
-         + quoted(program.path) + " " + program.sha256 + " "
+  return std::string{"exec sh -c "} + shell_word(script) + " sh "
+         + shell_word(program.path) + " " + program.sha256 + " "
          + std::to_string(program.bytes) + " "
-         + quoted(program.own_path ? "" : "troupe-*");
+         + shell_word(program.own_path ? "" : "troupe-*");
 }
 
 std::vector<std::string> ssh_words(const std::vector<std::string>& ssh,

@@ -4,6 +4,7 @@
 #include "apps/process/run_ledger.hpp"
 #include "apps/process/summary_text.hpp"
 #include "apps/settings/flags.hpp"
+#include "apps/terminal/shell_word.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 
@@ -17,16 +18,13 @@
 namespace troupe {
 namespace {
 
-/// A word as a shell reads it back.
-std::string quoted(const std::string& word) {
+/// A word as a shell reads it back, bare where it may be.
+std::string readable_word(const std::string& word) {
   constexpr std::string_view plain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
   if (!word.empty() && word.find_first_not_of(plain) == word.npos)
     return word;
-  std::string out = "'";
-  for (const char letter : word)
-    out += letter == '\'' ? std::string{"'\\''"} : std::string{letter};
-  return out + '\'';
+  return shell_word(word);
 }
 
 /// What was given, by flags, file or environment, as flags. Those that have no
@@ -44,7 +42,7 @@ std::string command_of(const Settings& settings) {
       continue;
     out += " --" + flag.name;
     if (flag.type != FlagType::toggle)
-      out += ' ' + quoted(value);
+      out += ' ' + readable_word(value);
     else if (value != "true")
       out += '=' + value;
   }

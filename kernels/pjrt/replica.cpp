@@ -15,17 +15,6 @@ namespace {
 
 using pjrt::DeviceTensors;
 
-/// Parameters in the order in which backward passes of an engine end with them.
-std::vector<uint32_t> gradient_order(const Graph& graph) {
-  std::vector<uint32_t> order;
-  for (const auto& op : graph.ops)
-    for (auto i = op.parameters.rbegin(); i != op.parameters.rend(); ++i)
-      if (std::ranges::find(order, *i) == order.end())
-        order.push_back(*i);
-  std::ranges::reverse(order);
-  return order;
-}
-
 /// Parameters come from the host for each step, and gradients go there. What
 /// the device has already is not sent again: several micro-batches of a step
 /// read the same parameters.
@@ -35,7 +24,7 @@ public:
               Precision precision)
     : passes_(graph, device, precision),
       max_rows_(max_rows),
-      order_(gradient_order(graph)),
+      parameter_count_(static_cast<uint32_t>(graph.parameters.size())),
       sent_(passes_.layout().total) {}
 
   LeafStats gradient(const float* parameters, const Batch& batch,
@@ -45,9 +34,8 @@ public:
     send(parameters, batch);
     const auto result = passes_.gradient(parameters_, batch);
     passes_.download(result.tensors, gradient);
-    for (auto parameter : order_)
-      if (ready)
-        ready(parameter);
+    for (uint32_t i = 0; i < parameter_count_ && ready; ++i)
+      ready(i); // all are here at once
     return result.stats;
   }
 
@@ -77,7 +65,7 @@ private:
 
   pjrt::Passes passes_;
   uint32_t max_rows_;
-  std::vector<uint32_t> order_;
+  uint32_t parameter_count_;
   Buffer sent_; ///< what parameters_ has
   DeviceTensors parameters_;
 };

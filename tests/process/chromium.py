@@ -2,10 +2,12 @@
 beside."""
 
 import base64
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ import time
 
 PROGRAM = shutil.which("chromium")
 ANSWER_S = 60
+GONE_S = 5  # a process that nobody reaps may be counted for ever
 
 
 def skip_without_chromium():
@@ -43,7 +46,8 @@ class Chromium:
              "--remote-debugging-pipe", "about:blank"],
             pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": self.folder.name})
+            env={**os.environ, "HOME": self.folder.name},
+            start_new_session=True)
         os.close(theirs_in)
         os.close(theirs_out)
         self.input, self.output = ours_out, ours_in
@@ -60,9 +64,16 @@ class Chromium:
             self.call(domain + ".enable")
 
     def stop(self):
-        if self.process.poll() is None:
-            self.process.kill()
+        """All of its processes end: one that lives on writes into its folder
+        while that is removed."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        end = time.monotonic() + GONE_S
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < end:
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.01)
         os.close(self.input)
         os.close(self.output)
 

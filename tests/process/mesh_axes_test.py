@@ -4,16 +4,13 @@ virtual slices; a killed member of any of them goes on, and no step is lost
 (I3, I9)."""
 # ctest: TIMEOUT 1200
 
-import json
 import os
 import re
 import tempfile
 import unittest
 
-from cluster import Run, wait_for
-from own_folder import OwnFolder
-from roles import Role, lose_memory
-from split_models import SplitModels, call, digests, summary_of
+from lost_memory import LostMemory
+from split_models import SplitModels, call, summary_of
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
           "--seed", "7"]
@@ -169,48 +166,11 @@ class MeshAxes(SplitModels, unittest.TestCase):
             (mesh(1, 2, 2, "--async"), r"hybrid is synchronous")))
 
 
-class LostHosts(OwnFolder):
-    """Roles by hand, so that the memory of one can be taken as well."""
-
-    JOB = ["--data", "synthetic:digits?samples=2000", "--model",
-           "mlp:784-48-32-10", "--global-batch", "64", "--seed", "7",
-           "--epochs", "40"]
-
+class LostHosts(LostMemory):
     def test_a_member_that_lost_its_memory_gets_a_copy(self):
-        with Run(*self.JOB, *SLICED) as run:
-            expected = run.finish()
-        certificates = self.path("certificates")
-        coordinator = Role(self.addCleanup, "coordinator", "--certificates",
-                           certificates, "--summary",
-                           self.path("summary.json"), *self.JOB,
-                           *mesh(2, 2, 2))
-        address = coordinator.address()
-
-        def start(name):
-            return Role(self.addCleanup, name, "--coordinator", address,
-                        "--certificates", certificates)
-
-        members = {f"tensor:{k}": start(f"tensor:{k}") for k in range(8)}
         # Of a stage with sums over its members, and of one without.
-        for epochs, name in ((4, "tensor:1"), (8, "tensor:7")):
-            wait_for(lambda: f"epoch {epochs} " in coordinator.output(),
-                     f"{epochs} epochs")
-            self.assertIsNone(coordinator.process.poll())
-            members[name].process.kill()
-            members[name].process.wait()
-            lose_memory(address, name)
-            members[name] = start(name)
-        coordinator.finish()
-        for member in members.values():
-            member.finish(0, 10)
-        with open(self.path("summary.json")) as file:
-            summary = json.load(file)
-        self.assertEqual(digests(summary), digests(expected))
-        self.assertEqual(summary["steps_rolled_back"], 0)
-        self.assertEqual([(r["role"], r["kind"])
-                          for r in summary["recoveries"]],
-                         [("tensor:1", "tensor_restored"),
-                          ("tensor:7", "tensor_restored")])
+        self.check_copied(mesh(2, 2, 2), [f"tensor:{k}" for k in range(8)],
+                          ("tensor:1", "tensor:7"), SLICED)
 
 
 if __name__ == "__main__":

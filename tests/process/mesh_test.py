@@ -3,15 +3,12 @@ members, side by side have the bits of one device, whatever the mesh and the
 schedule; a killed member of any of them goes on, and no step is lost (I3, I9)."""
 # ctest: TIMEOUT 1200
 
-import json
 import os
 import re
 import tempfile
 import unittest
 
-from cluster import Run, wait_for
-from own_folder import OwnFolder
-from roles import Role, lose_memory
+from lost_memory import LostMemory
 from split_models import ONE, SplitModels, call, digests, summary_of
 
 DIGITS = ["--data", "synthetic:digits?samples=500", "--global-batch", "48",
@@ -244,52 +241,16 @@ class Groups(SplitModels, unittest.TestCase):
             ([*two, "--chain", "2"], r"--chain 2")))
 
 
-class LostHosts(OwnFolder):
-    """Roles by hand, so that the memory of one can be taken as well."""
-
-    JOB = ["--data", "synthetic:digits?samples=2000", "--model",
-           "mlp:784-48-32-10", "--global-batch", "64", "--seed", "7",
-           "--epochs", "40"]
-
+class LostHosts(LostMemory):
     def test_a_stage_that_lost_its_memory_gets_a_copy(self):
-        self.check_lost("stage", mesh(2, 2), [])
+        self.check_lost("stage", mesh(2, 2), ONE)
 
     def test_a_tensor_member_that_lost_its_memory_gets_a_copy(self):
-        self.check_lost("tensor", groups(2, 2), ["--virtual-slices", "4"])
+        self.check_lost("tensor", groups(2, 2), SLICED)
 
-    def check_lost(self, kind, layout, more):
-        with Run(*self.JOB, "--strategy", "one_device", *more) as run:
-            expected = run.finish()
-        certificates = self.path("certificates")
-        coordinator = Role(self.addCleanup, "coordinator", "--certificates",
-                           certificates, "--summary",
-                           self.path("summary.json"), *self.JOB, *layout)
-        address = coordinator.address()
-
-        def start(name):
-            return Role(self.addCleanup, name, "--coordinator", address,
-                        "--certificates", certificates)
-
-        members = {f"{kind}:{k}": start(f"{kind}:{k}") for k in range(4)}
-        for epochs, name in ((4, f"{kind}:0"), (8, f"{kind}:3")):
-            wait_for(lambda: f"epoch {epochs} " in coordinator.output(),
-                     f"{epochs} epochs")
-            self.assertIsNone(coordinator.process.poll())
-            members[name].process.kill()
-            members[name].process.wait()
-            lose_memory(address, name)
-            members[name] = start(name)
-        coordinator.finish()
-        for member in members.values():
-            member.finish(0, 10)
-        with open(self.path("summary.json")) as file:
-            summary = json.load(file)
-        self.assertEqual(digests(summary), digests(expected))
-        self.assertEqual(summary["steps_rolled_back"], 0)
-        self.assertEqual([(r["role"], r["kind"])
-                          for r in summary["recoveries"]],
-                         [(f"{kind}:0", f"{kind}_restored"),
-                          (f"{kind}:3", f"{kind}_restored")])
+    def check_lost(self, kind, layout, one):
+        self.check_copied(layout, [f"{kind}:{k}" for k in range(4)],
+                          (f"{kind}:0", f"{kind}:3"), one)
 
 
 if __name__ == "__main__":
