@@ -44,7 +44,7 @@ void ready_certificates(const Settings& settings) {
 
 /// With a certificate in place there is nothing to join with: so the same
 /// command starts a role again.
-void join_by_token(const Settings& settings) {
+void join_by_token(const Settings& settings, Interrupt& interrupt) {
   const auto source = certificate_source(settings);
   const auto name = settings.paired ? MemberName{MemberName::Kind::sharded,
                                                  settings.role->index}
@@ -64,10 +64,12 @@ void join_by_token(const Settings& settings) {
                      + ", and this is " + to_string(name));
   const auto made = join_with(*token, settings.coordinator, source,
                               std::chrono::seconds{10});
-  if (signs)
-    save_authority(source.path, made);
-  else
-    save_credentials(source.path, made);
+  interrupt.undisturbed([&] {
+    if (signs)
+      save_authority(source.path, made);
+    else
+      save_credentials(source.path, made);
+  });
 }
 
 int play_coordinator(const Settings& settings) {
@@ -110,8 +112,8 @@ int play_coordinator(const Settings& settings) {
     process.voters = split_list(settings.voters);
   process.voter = settings.voter;
   if (!settings.token.empty())
-    join_by_token(settings);
-  ready_certificates(settings);
+    join_by_token(settings, interrupt);
+  interrupt.undisturbed([&settings] { ready_certificates(settings); });
   std::optional<OwnJournal> own;
   if (settings.journal.empty() && settings.voters.empty()) {
     own.emplace(settings.certificates, settings.listen);
@@ -120,8 +122,10 @@ int play_coordinator(const Settings& settings) {
       run.notes->put("no journal is kept, so the run ends with this process: "
                      + own->why());
   }
-  auto result = run_coordinator_process(run, load_job_data(settings.job),
-                                        process);
+  auto data = load_job_data(settings.job);
+  // From here on it ends in good order, and its journal goes with it.
+  interrupt.reason();
+  auto result = run_coordinator_process(run, std::move(data), process);
   if (own)
     own->remove();
   return conclude(console, result);
@@ -175,11 +179,11 @@ int run_role(const Settings& settings) {
   if (settings.coordinator.empty())
     throw UsageError("role " + to_string(*settings.role)
                      + ": --coordinator HOST:PORT is missing");
-  const Interrupt interrupt{settings.supervised};
+  Interrupt interrupt{settings.supervised};
   if (settings.role->kind == RoleKind::evaluator)
     return play_evaluator(settings, interrupt);
   if (!settings.token.empty())
-    join_by_token(settings);
+    join_by_token(settings, interrupt);
   RoleProcessOptions role;
   role.role = *settings.role;
   role.paired = settings.paired;

@@ -166,13 +166,13 @@ public:
 
 private:
   /// A host that goes down tells its agent and their roles at once: these hand
-  /// over, and the job may end. Whoever is not told yet is told now; by SIGHUP,
-  /// of which a second one ends nothing at once. Returns whether there were any
-  /// and all are gone.
+  /// over, and the job may end. Whoever is not told yet is told now, and who
+  /// begins later then; by SIGHUP, of which a second one ends nothing at once.
+  /// Returns whether there were any and all are gone.
   bool is_done_after_signal() {
     const std::lock_guard guard{mutex_};
-    if (!std::exchange(told_, true))
-      for (const auto& [id, number] : numbers_)
+    for (const auto& [id, number] : numbers_)
+      if (told_.insert(id).second)
         processes_->signal(static_cast<int>(number), SIGHUP);
     return had_roles_ && numbers_.empty() && wanted_.empty();
   }
@@ -316,7 +316,7 @@ private:
   std::optional<TrialDoor> door_;
   bool stands_ = false;
   bool had_roles_ = false;
-  bool told_ = false; ///< its roles, of a signal
+  std::set<uint64_t> told_; ///< of a signal, by id
   bool over_ = false;
   std::shared_ptr<ChildProcesses> processes_;
   LocalProcesses roles_;

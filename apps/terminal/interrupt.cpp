@@ -137,6 +137,11 @@ std::string Interrupt::reason() const {
   return word_of(state_->received);
 }
 
+void Interrupt::undisturbed(const std::function<void()>& call) {
+  const std::lock_guard guard{state_->mutex};
+  call();
+}
+
 void Interrupt::removes(const std::string& folder) {
   const std::lock_guard guard{state_->mutex};
   state_->folder = folder;

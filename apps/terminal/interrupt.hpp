@@ -29,6 +29,9 @@ public:
   /// Empty until a signal came; then "interrupted", "terminated" or "hung up".
   std::string reason() const;
 
+  /// Calls `call`, which must not ask for the reason: a signal that would end
+  /// the process at once waits until it is done. Throws what it throws.
+  void undisturbed(const std::function<void()>& call);
   /// This folder goes, too, when the process ends at once.
   void removes(const std::string& folder);
   /// Called on the watching thread: with true before Ctrl-Z (SIGTSTP) stops

@@ -6,8 +6,10 @@ nothing; a role that a launcher starts never does, and is not taken for a failur
 
 import collections
 import contextlib
+import glob
 import json
 import os
+import shutil
 import signal
 import time
 import unittest
@@ -162,6 +164,23 @@ class FirstMoments(OwnFolder):
                 os.kill(launcher, signal.SIGCONT)
                 self.check_end(run, TERMINATED)
                 self.assertIn("terminated before the first step", run.error())
+
+    def test_a_coordinator_by_hand_leaves_whole_certificates_or_none(self):
+        certificates = self.path("certificates")
+        for moment in (x / 100 for x in range(12)):
+            with self.subTest(moment=moment):
+                shutil.rmtree(certificates, ignore_errors=True)
+                head = Role(self.addCleanup, "coordinator", "--certificates",
+                            certificates, *JOB, *LONG, *SHAPE)
+                time.sleep(moment)
+                head.process.send_signal(signal.SIGTERM)
+                self.assertIn(head.process.wait(20),
+                              (TERMINATED, -signal.SIGTERM), head.error())
+                self.assertEqual(glob.glob(certificates + ".new*"), [])
+                left = [x for x in glob.glob(certificates + "/*")
+                        if not x.endswith(".lock")]
+                self.assertIn(sorted(map(os.path.basename, left)),
+                              ([], ["ca.key", "ca.pem"]))
 
     def test_a_role_by_hand_may_be_started_again_with_the_same_command(self):
         certificates = self.path("certificates")

@@ -14,6 +14,7 @@ import time
 import unittest
 
 from cluster import DEADLINE_S, TROUPE, Run, wait_for
+from endings_test import holds_back
 from hosts import Hosts
 from own_folder import OwnFolder
 from sshd import Sshd, program
@@ -160,6 +161,24 @@ class LaunchHosts(OwnFolder):
         self.assertEqual(summary["weights_sha256"], hash_of_one_device(
             "--epochs", "0", "--steps", str(summary["steps"])))
         self.assertTrue(os.path.exists(self.path("w")))
+        self.nothing_is_left()
+
+    def test_an_agent_told_before_its_roles_begin_tells_them(self):
+        run = self.launch(*MIRRORED, *ENDLESS)
+        agent = wait_for(
+            lambda: next((pid for pid, words in self.sshd.processes(2)
+                          if words[1:2] == ["node"]
+                          and holds_back(pid, signal.SIGTERM)), None),
+            "an agent")
+        os.kill(agent, signal.SIGTERM)
+        self.wait_for_step(run, 1)
+        wait_for(lambda: not list(self.sshd.processes(2)), "its roles have left")
+        self.wait_for_step(run, self.step(run) + 20)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual(summary["recoveries"], [])
+        self.assertEqual(summary["weights_sha256"], hash_of_one_device(
+            "--epochs", "0", "--steps", str(summary["steps"])))
         self.nothing_is_left()
 
     def test_ctrl_z_stops_all_hosts(self):

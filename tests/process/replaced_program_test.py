@@ -60,6 +60,28 @@ class ReplacedProgram(unittest.TestCase):
             os.rename(other, self.program)
         self.check(replace)
 
+    def test_roles_come_back_when_a_library_is_whole_again(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        run = Run(*JOB, *SERVED, "--steps", "100000000",
+                  environment={"LD_LIBRARY_PATH": folder.name})
+        self.addCleanup(run.__exit__)
+        run.wait_for_step(20)
+        library = os.path.join(folder.name, "libzstd.so.1")
+        with open(library, "w") as file:
+            file.write("half of an upgrade")
+        pid = run.kill("worker:0")
+        wait_for(lambda: "exit status 127: its program did not start"
+                 in run.error() + run.output(), "told as what it is")
+        os.remove(library)
+        wait_for(lambda: run.children().get("worker:0") not in (None, pid),
+                 "worker:0 is started again")
+        summary = run.end()
+        with Run(*JOB, "--strategy", "one_device", "--steps",
+                 str(summary["steps"])) as run:
+            self.assertEqual(run.finish()["weights_sha256"],
+                             summary["weights_sha256"])
+
     def test_processes_keep_their_name_and_command(self):
         run = Run(*JOB, *SERVED, program=self.program)
         self.addCleanup(run.__exit__)
