@@ -124,20 +124,37 @@ int fail(const std::string& what, int status) {
 }
 
 /// A standard stream that is closed would be the next file that is opened.
-void fill_standard_streams() {
-  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+/// Whose answer is what it prints fails, as it does on a full disk.
+void fill_standard_streams(bool answers) {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const bool lost = stream == STDOUT_FILENO && answers;
     if (fcntl(stream, F_GETFD) < 0
-        && open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0)
+        && open(lost ? "/dev/full" : "/dev/null",
+                stream == STDIN_FILENO ? O_RDONLY : O_WRONLY)
+             < 0)
       return; // nor would anything else be opened
+  }
+}
+
+/// What has too little memory may end in the midst of something: with a line
+/// all the same.
+[[noreturn]] void end_without_memory() {
+  std::fprintf(stderr, "troupe: %s\n", out_of_memory().c_str());
+  _exit(1);
 }
 
 /// What a process of this program is like, whoever started it, and how.
-void settle_in() {
-  fill_standard_streams();
+void settle_in(bool answers) {
+  fill_standard_streams(answers);
   // One that was started from an open file would be called by its descriptor.
   prctl(PR_SET_NAME, "troupe");
   // A file that grows beyond ulimit -f is an error of that file.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Where it is ignored, the system buries children before anybody has seen how
+  // they ended; and a program inherits that.
+  std::signal(SIGCHLD, SIG_DFL);
+  if (spare_address_space())
+    std::set_terminate(end_without_memory);
 }
 
 /// The first process of a container is given those whose parents have ended.
@@ -172,9 +189,10 @@ void hold_first(int argc, char** argv, char**) {
   gnu::used]] void (*const at_first)(int, char**, char**) = hold_first;
 
 int main(int argc, char** argv) {
-  if (argc < 2 || !watches(argv[1]))
+  const bool answers = argc < 2 || !watches(argv[1]);
+  if (answers)
     let_signals_go();
-  settle_in();
+  settle_in(answers);
   raise_descriptor_limit();
   try {
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

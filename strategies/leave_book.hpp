@@ -12,8 +12,9 @@ namespace troupe {
 /// Roles that were told to leave: a signal came to their process. Decides what
 /// that means for the run:
 ///
-///   some of them are told       one after the other leaves, the run goes on
-///   all workers, or all shards  the run ends, as if its launcher had been told
+///   some of them are told  one after the other leaves, the run goes on
+///   all of one kind        the run ends, as if its launcher had been told;
+///                          kinds are workers, shards, stages, tensor members
 ///
 /// Nothing is decided for `patience_ms`: where every process of a job is told
 /// at once, launcher and coordinator say so meanwhile, in whatever order the
@@ -39,7 +40,6 @@ public:
   void ask(RoleId role, const std::string& why, uint64_t now_ms);
   /// It has left, or died: whoever comes in its place was told nothing.
   void forget(RoleId role);
-  bool empty() const { return told_.empty(); }
   /// What to do now, in a job of these roles. Who is to leave is forgotten.
   Verdict look(const std::set<RoleId>& roles, uint64_t now_ms);
 

@@ -45,7 +45,6 @@ RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
   past.memory = life.memory;
   const auto delay_ms = delay_after(past, life);
   spent_ += life.beside ? 0 : 1;
-  ++restarts_;
   return {true, budget_ - spent_,
           what + ": restart " + std::to_string(spent_) + " of " + budget
             + (delay_ms > 0 ? " in " + in_seconds(delay_ms) : ""),

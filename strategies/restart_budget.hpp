@@ -11,10 +11,10 @@ namespace troupe {
 /// Decides whether a dead role is started again. Every restart spends one of
 /// `budget`; a step committed after it gives all back. Restarts without
 /// progress are a crash loop. Where a role ends by itself soon after each
-/// start, every restart waits longer than the one before; what twice had too
-/// little memory is not started again.
-/// Source: the restart intensity of Erlang/OTP's supervisors, with progress of
-/// the job in place of a period of time.
+/// start, every restart waits longer than the one before, up to two seconds;
+/// what twice had too little memory is not started again. Source: the restart
+/// intensity of Erlang/OTP's supervisors, with progress of the job in place of
+/// a period of time.
 class RestartBudget {
 public:
   struct Verdict {
@@ -43,7 +43,6 @@ public:
   void committed(uint64_t step);
   uint32_t budget() const { return budget_; }
   uint32_t left() const { return budget_ - spent_; }
-  uint32_t restarts() const { return restarts_; } ///< over the whole run
 
 private:
   static constexpr uint64_t short_life_ms = 5'000; ///< that ended by itself
@@ -60,7 +59,6 @@ private:
   std::map<RoleId, Past> past_;
   uint32_t budget_;
   uint32_t spent_ = 0;
-  uint32_t restarts_ = 0;
   uint64_t committed_steps_ = 0; ///< newest committed step + 1
 };
 

@@ -29,6 +29,7 @@ constexpr std::chrono::milliseconds away_deadline{1'200};
 constexpr std::chrono::milliseconds silence_deadline{500};
 /// Of an answer that may come late.
 constexpr std::chrono::milliseconds longest_answer{30'000};
+constexpr std::chrono::milliseconds replaced_after{15'000};
 constexpr size_t max_kept = 4096;
 constexpr size_t max_asked = 64;
 
@@ -63,7 +64,8 @@ public:
           refuse(info);
         },
         [](const caf::error&) {}); // it may be another build: not ours to say
-    if (places_.size() > 1 || options_.tell || options_.revoked)
+    if (places_.size() > 1 || options_.tell || options_.revoked
+        || options_.replace)
       listen();
     return {[this](caf::tick_atom) { reach(); },
             [this](caf::timeout_atom) { listen(); },
@@ -144,6 +146,7 @@ private:
     real_ = nullptr;
     silent_ = false;
     unanswered_since_.reset();
+    unanswered_ = {};
     away_since_ = Clock::now();
     search_.begin();
     refuse_all();
@@ -177,6 +180,11 @@ private:
   void look_for_answers() {
     if (!unanswered_since_)
       return;
+    unanswered_ += sign_period_;
+    if (options_.replace && unanswered_ >= replaced_after) {
+      unanswered_ = {};
+      options_.replace(); // a down message follows
+    }
     const auto silence = Clock::now() - *unanswered_since_;
     if (options_.hang_up && loss_.count() > 0 && silence >= loss_) {
       unanswered_since_.reset();
@@ -209,6 +217,7 @@ private:
     refuse(info);
     silent_ = false;
     unanswered_since_.reset();
+    unanswered_ = {};
     belongs_to(info.job, info.term);
     loss_ = std::chrono::milliseconds{info.loss_ms};
     sign_period_ = period_of(info);
@@ -398,6 +407,7 @@ private:
   std::string told_;        ///< why it was left out, last
   /// The oldest question since the newest answer; none: all are answered.
   std::optional<Clock::time_point> unanswered_since_;
+  std::chrono::milliseconds unanswered_{}; ///< the same, while this process ran
   std::chrono::milliseconds loss_{}; ///< silence that counts; 0: not known yet
   /// Between two questions: those of a large job ask less often.
   std::chrono::milliseconds sign_period_ = usual_sign_period;

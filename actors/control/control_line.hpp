@@ -25,6 +25,10 @@ struct ControlLineOptions {
   /// Ends the connections to the coordinator, which is on another host and does
   /// not answer; empty: they are left to the system.
   std::function<void()> hang_up{};
+  /// Ends the coordinator's process, which has not answered for a quarter of a
+  /// minute: as long as this process ran, so that pauses do not count; empty:
+  /// it is waited for.
+  std::function<void()> replace{};
   /// Tries whether links to others work; calls reached(whether all do) once,
   /// from any thread.
   std::function<void(const std::vector<LinkedRole>& others,

@@ -67,7 +67,8 @@ public:
        Finished>(coordinators);
     by<RoleDied, GiveUp>(supervisors);
     by<Detach>(watchers);
-    by<StopRequest, SwitchConsistency, ReshapeJob, InjectFault>(operators);
+    by<StopRequest>(operators | coordinators);
+    by<SwitchConsistency, ReshapeJob, InjectFault>(operators);
     rules_[caf::type_id_v<Attach>] = {
       watchers, [](const MemberName& who, const caf::message& x) {
         return who.kind != Kind::supervisor && x.get_as<Attach>(0).supervises

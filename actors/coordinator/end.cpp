@@ -16,6 +16,9 @@ void CoordinatorState::on(const StopRequest& request) {
   if (stopped == RunCourse::Stopped::before)
     return;
   ending_.stopped = Clock::now();
+  // Whoever starts coordinators says it to the next one, should this one die.
+  if (supervisor_)
+    self_->send(supervisor_, request);
   leaves_.end();
   if (stopped == RunCourse::Stopped::as_is) {
     conclude_if_ready();

@@ -2,9 +2,16 @@
 
 #include "actors/wire/interfaces.hpp"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace troupe {
+
+/// What observers are told when a coordinator goes on from a journal.
+inline std::string back_line(uint64_t term) {
+  return "the coordinator is back, its term is " + std::to_string(term);
+}
 
 /// Who watches a run and is told how it goes. Owner: the coordinator's actor.
 class Observers {

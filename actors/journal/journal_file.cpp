@@ -237,29 +237,32 @@ struct JournalFile::Impl {
         "NULL, checksum INTEGER NOT NULL); COMMIT");
   }
 
-  /// Calls see(event) for each; leaves number and checksum of the last.
+  /// Calls see(event) for each; leaves number and checksum of the last where
+  /// all could be read.
   template <class See>
   void walk(See see) {
-    last = 0;
-    check = 0;
+    uint64_t newest = 0;
+    uint32_t sum = 0;
     Statement rows{database, "SELECT id, unix_ms, term, kind, body, checksum "
                              "FROM events ORDER BY id"};
     while (rows.step()) {
       JournalEvent event{rows.number(0), rows.number(1), rows.number(2),
                          rows.text(3), rows.text(4)};
       const auto found = rows.number(5);
-      if (event.id != last + 1 && !gaps)
-        throw InputError("event " + std::to_string(last + 1) + " is missing");
-      check = check_of(check, event);
-      if (check != found)
+      if (event.id != newest + 1 && !gaps)
+        throw InputError("event " + std::to_string(newest + 1) + " is missing");
+      sum = check_of(sum, event);
+      if (sum != found)
         throw InputError("event " + std::to_string(event.id)
                          + " does not fit its checksum");
       if (kernels::nested_deeper(event.body, max_body_depth))
         throw InputError("event " + std::to_string(event.id)
                          + " is nested too deeply");
-      last = event.id;
+      newest = event.id;
       see(std::move(event));
     }
+    last = newest;
+    check = sum;
   }
 };
 

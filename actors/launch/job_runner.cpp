@@ -6,13 +6,13 @@
 #include "actors/control/control_line.hpp"
 #include "actors/control/metrics_guard.hpp"
 #include "actors/control/refused_members.hpp"
-#include "actors/coordinator/stop_status.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/local_processes.hpp"
 #include "actors/launch/role_supervisor.hpp"
 #include "actors/launch/run_watch.hpp"
+#include "actors/process/stop_status.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/voting/voter.hpp"
 #include "actors/wire/ends_with_scope.hpp"
@@ -80,10 +80,9 @@ std::optional<RunResult>
 end_of(const std::vector<std::shared_ptr<KeptCoordinator>>& kept) {
   std::optional<RunResult> end;
   for (const auto& one : kept) {
-    const auto exit = one->ended();
-    if (!exit)
+    end = one->ended();
+    if (!end)
       return {};
-    end = {exit->status > 0 ? exit->status : 1, line_of(*exit), ""};
   }
   return end;
 }
@@ -164,6 +163,8 @@ RunResult run_processes(const RunOptions& options,
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
   line.revoked = refuse_members(config.tls(), launch.revoked);
+  if (kept.size() == 1) // else the other one takes over
+    line.replace = [only = kept.front()] { only->kill(); };
   auto coordinator = spawn_control_line(system, std::move(line));
   // Whoever may read the coordinator's certificates can be whoever it likes: an
   // operator, or a role that joins.

@@ -1,9 +1,10 @@
 #include "actors/launch/kept_coordinator.hpp"
 
-#include "actors/coordinator/stop_status.hpp"
+#include "actors/process/stop_status.hpp"
 #include "kernels/base/error.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <future>
@@ -14,21 +15,31 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds ask_period{100};
-constexpr std::chrono::seconds start_deadline{60};
+constexpr std::chrono::seconds start_deadline{60}; ///< since its last line
 
 } // namespace
 
 struct KeptCoordinator::Shared {
   std::mutex mutex;
   std::function<void(const ChildProcesses::Exit&)> died;
+  int pid = 0; ///< of its newest process
+  RoleDeaths deaths;
+  uint64_t lines = 0;                      ///< that it has printed
   std::optional<ChildProcesses::Exit> end; ///< none: its process runs
+  std::optional<RunResult> result;         ///< that the run has then
   bool seen = false;                       ///< who watches knows of the end
   bool listens = false;
   std::promise<Start> first;
 
+  RunResult result_of(const ChildProcesses::Exit& exit) {
+    return {exit.status > 0 ? exit.status : 1,
+            line_of(exit, deaths.explain(exit)), ""};
+  }
+
   /// Tells who watches, now or later; `mutex` is held.
   void ended(const ChildProcesses::Exit& exit) {
     end = exit;
+    result = result_of(exit);
     seen = false;
     tell();
   }
@@ -72,43 +83,51 @@ void KeptCoordinator::run(
   std::function<void(const ChildProcesses::Exit&)> on_exit) {
   std::vector<std::string> arguments{launch_.program};
   arguments.insert(arguments.end(), arguments_.begin(), arguments_.end());
-  processes_->start(
+  const int pid = processes_->start(
     std::move(arguments), -1,
-    [on_address = std::move(on_address),
-     on_line = launch_.on_line](const std::string& line) {
+    [on_address = std::move(on_address), on_line = launch_.on_line,
+     shared = shared_](const std::string& line) {
+      {
+        const std::lock_guard guard{shared->mutex};
+        ++shared->lines;
+      }
       if (line.starts_with(listening_prefix))
         on_address(line.substr(strlen(listening_prefix)));
       else if (on_line)
         on_line("coordinator", line);
     },
     std::move(on_exit));
+  const std::lock_guard guard{shared_->mutex};
+  shared_->pid = pid;
 }
 
 KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
   auto future = shared_->first.get_future();
-  const auto deaths = std::make_shared<RoleDeaths>();
   run(
     [shared = shared_](const std::string& address) {
       const std::lock_guard guard{shared->mutex};
       if (!std::exchange(shared->listens, true))
         shared->first.set_value({address, {}});
     },
-    [shared = shared_, deaths](const ChildProcesses::Exit& exit) {
+    [shared = shared_](const ChildProcesses::Exit& exit) {
       const std::unique_lock guard{shared->mutex};
       if (!std::exchange(shared->listens, true))
-        shared->first.set_value({"",
-                                 {exit.status > 0 ? exit.status : 1,
-                                  line_of(exit, deaths->explain(exit)), ""}});
+        shared->first.set_value({"", shared->result_of(exit)});
       else
         shared->ended(exit);
     });
+  uint64_t lines = 0;
   auto periods = start_deadline / ask_period; // those of a pause do not count
   while (future.wait_for(ask_period) != std::future_status::ready) {
     if (auto told = told_to_end(events))
       return {"", *std::move(told)};
-    if (--periods == 0)
-      throw InputError("the coordinator did not start within "
-                       + std::to_string(start_deadline.count()) + " s");
+    const std::lock_guard guard{shared_->mutex};
+    if (shared_->lines > std::exchange(lines, shared_->lines))
+      periods = start_deadline / ask_period;
+    else if (--periods == 0)
+      throw InputError("the coordinator has said nothing for "
+                       + std::to_string(start_deadline.count())
+                       + " s, and does not listen yet");
   }
   return future.get();
 }
@@ -120,9 +139,18 @@ void KeptCoordinator::watch(
   shared_->tell();
 }
 
-std::optional<ChildProcesses::Exit> KeptCoordinator::ended() const {
+std::optional<RunResult> KeptCoordinator::ended() const {
   const std::lock_guard guard{shared_->mutex};
-  return shared_->end;
+  return shared_->result;
+}
+
+void KeptCoordinator::kill() const {
+  int pid = 0;
+  {
+    const std::lock_guard guard{shared_->mutex};
+    pid = shared_->pid;
+  }
+  processes_->signal(pid, SIGKILL);
 }
 
 void KeptCoordinator::restart() {
@@ -136,6 +164,7 @@ void KeptCoordinator::begin() {
   {
     const std::lock_guard guard{shared_->mutex};
     shared_->end.reset();
+    shared_->result.reset();
   }
   run([](const std::string&) {},
       [shared = shared_](const ChildProcesses::Exit& exit) {

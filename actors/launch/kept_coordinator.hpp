@@ -27,17 +27,20 @@ public:
     RunResult failure;
   };
   /// Starts it, and waits for that.
-  /// Errors: InputError where it says nothing in time.
+  /// Errors: InputError where it says nothing for a minute.
   Start start(const RunEvents& events);
 
-  /// How its process ended; none: it runs.
-  std::optional<ChildProcesses::Exit> ended() const;
+  /// What a run has come to whose coordinator's process has ended so; none: it
+  /// runs.
+  std::optional<RunResult> ended() const;
 
   /// From here on `died` is told of its end, on another thread: at once where
   /// it has ended already.
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
   /// Starts it, and waits for nothing: a standby.
   void begin();
+  /// Ends its process (SIGKILL), whose end is told as any.
+  void kill() const;
   /// Starts it again. Not to be called from `died`.
   /// Errors: InputError without a journal to go on from; std::runtime_error
   /// with the system's reason.

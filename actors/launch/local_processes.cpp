@@ -1,7 +1,7 @@
 #include "actors/launch/local_processes.hpp"
 
-#include "actors/coordinator/stop_status.hpp"
 #include "actors/process/own_process.hpp"
+#include "actors/process/stop_status.hpp"
 
 #include <sys/mman.h>
 

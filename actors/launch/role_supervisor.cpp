@@ -1,8 +1,8 @@
 #include "actors/launch/role_supervisor.hpp"
 
-#include "actors/coordinator/stop_status.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/role_host.hpp"
+#include "actors/process/stop_status.hpp"
 #include "actors/reader/row_fetcher.hpp"
 #include "actors/replica/local_groups.hpp"
 #include "actors/wire/error_line.hpp"
@@ -58,7 +58,8 @@ public:
       [this](const ReplaceRole& x) { on(x); },
       [this](const StartRole& x) { start_or_give_up(x.role); },
       [this](const RetireRole& x) { on(x); },
-      [](const StopRequest&) {},
+      // The control line says it again to each coordinator that follows.
+      [this](const StopRequest& x) { self_->send(coordinator_, x); },
       [](const Completion& x) { x.then(); },
       [](caf::tick_atom) {},
     };

@@ -2,11 +2,11 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/metrics_guard.hpp"
 #include "actors/control/refused_members.hpp"
-#include "actors/coordinator/stop_status.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/run_watch.hpp"
-#include "actors/process/end_pulse.hpp"
+#include "actors/process/sign_of_life.hpp"
+#include "actors/process/stop_status.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/voting/proposer.hpp"
 #include "actors/voting/voter.hpp"
@@ -111,7 +111,11 @@ std::string publish_coordinator(caf::actor_system& system,
 RunResult run_coordinator_process(const RunOptions& options,
                                   const JobData& data,
                                   const CoordinatorProcess& process) {
-  EndPulse pulse{options.events.note}; // outlives what writes the journal
+  // It outlives what writes the journal. A launcher, which takes a second of
+  // silence for the end, waits for a minute at most.
+  SignOfLife pulse{options.events.note,
+                   {"the run is over, its journal is still being written",
+                    std::chrono::milliseconds{400}, 150}};
   ActorConfig config{load_credentials(process.certificates, coordinator_name),
                      loss_between_hosts(options.job)};
   const CertificateRenewal renewal{{config.tls(),

@@ -1,7 +1,7 @@
 #include "actors/launch/run_watch.hpp"
 
 #include "actors/control/actor_node.hpp"
-#include "actors/coordinator/stop_status.hpp"
+#include "actors/process/stop_status.hpp"
 #include "actors/wire/error_line.hpp"
 #include "kernels/base/error.hpp"
 

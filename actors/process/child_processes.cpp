@@ -19,6 +19,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -39,6 +40,18 @@ struct Child {
   ChildProcesses::OnLine on_line;
   ChildProcesses::OnExit on_exit;
 };
+
+/// Children of all who start some in this process: whoever buries those that
+/// the system gives to it leaves them to who waits for them.
+struct OwnChildren {
+  std::mutex mutex; ///< held from before a fork until its child is known
+  std::set<int> ids;
+};
+
+OwnChildren& own_children() {
+  static OwnChildren own;
+  return own;
+}
 
 /// What a kernel without memory is told to weigh a child with: by three tenths
 /// of what there is more than its parent. A child's death is repaired, its
@@ -69,7 +82,8 @@ struct Program {
     _exit(127);
   dup2(program.output, STDOUT_FILENO);
   dup2(program.output, STDERR_FILENO);
-  dup2(program.input >= 0 ? program.input : open("/dev/null", O_RDONLY),
+  dup2(program.input >= 0 ? program.input
+                          : open("/dev/null", O_RDONLY | O_CLOEXEC),
        STDIN_FILENO);
   if (program.inherit >= 0)
     fcntl(program.inherit, F_SETFD, 0);
@@ -145,6 +159,8 @@ struct ChildProcesses::Impl {
       arguments.push_back(argument.data());
     arguments.push_back(nullptr);
     const auto parent = getpid();
+    auto& own = own_children();
+    std::unique_lock known{own.mutex};
     const auto pid = fork();
     if (pid == 0)
       become({arguments.data(), options.image, ends[1], order.inherit,
@@ -152,6 +168,9 @@ struct ChildProcesses::Impl {
              parent);
     order.failure = pid < 0 ? errno : 0;
     order.pid = pid;
+    if (pid > 0)
+      own.ids.insert(pid);
+    known.unlock();
     close(ends[1]);
     close(refusal[1]);
     if (pid < 0) {
@@ -196,8 +215,10 @@ struct ChildProcesses::Impl {
     for (auto at = children.begin(); at != children.end();) {
       // It keeps its number until nobody can send it a signal any more.
       siginfo_t ended{};
-      if (waitid(P_PID, at->first, &ended, WEXITED | WNOHANG | WNOWAIT) != 0
-          || ended.si_pid == 0) {
+      const bool buried =
+        waitid(P_PID, at->first, &ended, WEXITED | WNOHANG | WNOWAIT) != 0
+        && errno == ECHILD;
+      if (!buried && ended.si_pid == 0) {
         ++at;
         continue;
       }
@@ -213,15 +234,17 @@ struct ChildProcesses::Impl {
         exit.refused = 0;
       close(child.refusal);
       int status = 0;
+      bool seen = false;
       {
         std::unique_lock guard{mutex};
-        waitpid(at->first, &status, 0);
+        seen = waitpid(at->first, &status, 0) == at->first;
+        forget(at->first);
         at = children.erase(at);
         ++signs;
         changed.notify_all();
       }
-      exit.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-      exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      exit.status = seen && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      exit.signal = seen && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
       exit.lived_ms = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now()
                                                               - child.began)
@@ -230,6 +253,12 @@ struct ChildProcesses::Impl {
       if (child.on_exit)
         child.on_exit(exit);
     }
+  }
+
+  static void forget(int pid) {
+    auto& own = own_children();
+    const std::lock_guard known{own.mutex};
+    own.ids.erase(pid);
   }
 
   void run() {
@@ -264,10 +293,12 @@ struct ChildProcesses::Impl {
 
   /// Those whose parents have ended; until an own child that has ended as well
   /// is reaped, they may stand behind it.
-  void reap_adopted() {
+  static void reap_adopted() {
+    auto& own = own_children();
+    const std::lock_guard known{own.mutex};
     for (siginfo_t ended{};
          waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0
-         && ended.si_pid != 0 && !children.contains(ended.si_pid);
+         && ended.si_pid != 0 && !own.ids.contains(ended.si_pid);
          ended = {})
       waitpid(ended.si_pid, nullptr, WNOHANG);
   }
@@ -357,6 +388,8 @@ bool ChildProcesses::wait_all(uint64_t deadline_ms) {
 std::string ChildProcesses::Exit::describe() const {
   if (signal != 0)
     return "signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+  if (refused == 0 && status < 0)
+    return "an end that this process was not told of";
   if (refused != 0)
     return std::string{"its program did not start: "} + std::strerror(refused);
   if (status == 127)

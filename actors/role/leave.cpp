@@ -47,9 +47,11 @@ caf::error wait_until_over(caf::scoped_actor& self,
   std::optional<caf::error> over;
   std::optional<Clock::time_point> ended; // the first of them
   std::optional<Clock::time_point> wished;
+  Clock::time_point again; // not asked sooner
   bool asking = false;
   while (!over) {
-    if (const auto why = !asking && wish ? wish() : ""; !why.empty()) {
+    const bool may_ask = !asking && Clock::now() >= again && wish;
+    if (const auto why = may_ask ? wish() : ""; !why.empty()) {
       wished = wished.value_or(Clock::now());
       asking = true;
       ask_to_leave(self, coordinator, {job, role, why});
@@ -64,6 +66,7 @@ caf::error wait_until_over(caf::scoped_actor& self,
       },
       [&](const GiveUp& refused) {
         asking = false;
+        again = Clock::now() + period;
         if (!refused.line.empty() || Clock::now() - *wished > deadline)
           throw std::runtime_error(
             to_string(role) + " ends without handing over: " + refused.line);

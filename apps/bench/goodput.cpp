@@ -63,6 +63,7 @@ int run_bench_goodput(const Settings& settings) {
   std::printf("%-38s %6s %11s %11s %8s %9s %9s %s\n", "", "kills",
               "undisturbed", "with kills", "lost", "goodput", "bar", "met");
   nlohmann::json rows = nlohmann::json::array();
+  Interrupt interrupt{false, "before the last trial"};
   for (const auto& kind : recovery_kinds()) {
     const bool asked = std::ranges::find(wanted.kinds, kind.name)
                        != wanted.kinds.end();
@@ -72,7 +73,7 @@ int run_bench_goodput(const Settings& settings) {
     std::vector<double> quiet;
     std::vector<double> struck;
     double lost_s = 0;
-    RecoveryTrials trials{kind, wanted.seed, "sleep:20ms"};
+    RecoveryTrials trials{kind, wanted.seed, interrupt, "sleep:20ms"};
     while (struck.size() < wanted.kills) {
       quiet.push_back(trials.undisturbed(period));
       const auto one = trials.struck(period);

@@ -65,12 +65,13 @@ int run_bench_recovery(const Settings& settings) {
   std::printf("%-38s %6s %8s %8s %8s %13s %s\n", "", "trials", "median", "p90",
               "worst", "bar", "met");
   nlohmann::json rows = nlohmann::json::array();
+  Interrupt interrupt{false, "before the last trial"};
   for (const auto& kind : recovery_kinds()) {
     if (!wanted.kinds.empty()
         && std::ranges::find(wanted.kinds, kind.name) == wanted.kinds.end())
       continue;
     std::vector<double> ms;
-    RecoveryTrials trials{kind, wanted.seed};
+    RecoveryTrials trials{kind, wanted.seed, interrupt};
     while (ms.size() < wanted.trials)
       ms.push_back(trials.strike());
     trials.finish();

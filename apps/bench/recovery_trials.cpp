@@ -98,7 +98,7 @@ std::string undisturbed_sha256(uint64_t steps) {
 } // namespace
 
 RecoveryTrials::RecoveryTrials(const RecoveryKind& kind, uint64_t seed,
-                               std::string model)
+                               Interrupt& interrupt, std::string model)
   : kind_(kind),
     model_(std::move(model)),
     arguments_(arguments_of(kind, model_, folder_)),
@@ -107,6 +107,7 @@ RecoveryTrials::RecoveryTrials(const RecoveryKind& kind, uint64_t seed,
     job_(arguments_),
     processes_(job_.launcher()),
     random_(seed) {
+  interrupt.removes(folder_.path());
   look_until_whole();
   std::this_thread::sleep_for(settle); // until silence is judged as ever
 }

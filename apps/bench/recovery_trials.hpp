@@ -4,6 +4,7 @@
 #include "apps/process/launched_job.hpp"
 #include "apps/process/role_processes.hpp"
 #include "apps/process/run_folder.hpp"
+#include "apps/terminal/interrupt.hpp"
 #include "strategies/plan.hpp"
 
 #include <chrono>
@@ -33,7 +34,8 @@ class RecoveryTrials {
 public:
   /// Starts the job and waits until all take part in it, and some seconds.
   /// `model`: empty is a small one that computes.
-  RecoveryTrials(const RecoveryKind& kind, uint64_t seed,
+  /// `interrupt` takes the job's folder along.
+  RecoveryTrials(const RecoveryKind& kind, uint64_t seed, Interrupt& interrupt,
                  std::string model = {});
 
   /// Strikes a random role at a random moment of a whole job. Returns the

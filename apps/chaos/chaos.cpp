@@ -1,3 +1,4 @@
+#include "actors/process/stop_status.hpp"
 #include "apps/chaos/endings.hpp"
 #include "apps/chaos/fault_proxy.hpp"
 #include "apps/chaos/host_chaos.hpp"
@@ -6,6 +7,7 @@
 #include "apps/process/launched_job.hpp"
 #include "apps/process/run_folder.hpp"
 #include "apps/settings/commands.hpp"
+#include "apps/terminal/interrupt.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/safetensors.hpp"
@@ -22,7 +24,6 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds end_deadline{3600};
-constexpr int terminated_status = 143;
 
 /// What a run of the job leaves.
 struct Files {
@@ -169,7 +170,7 @@ std::vector<std::string> pass_through(const FaultProxy* proxy,
 
 /// A full disk is one that checkpoints are written to; a job that is ended goes
 /// on from one.
-void check_disk(const Strikes& strikes, const Settings& job) {
+void check_kinds(const Strikes& strikes, const Settings& job) {
   if (job.checkpoints.dir.empty()
       && std::ranges::any_of(strikes.kinds(), ends_job))
     throw UsageError("signal-all, unreadable: the job would have nothing to go "
@@ -300,7 +301,7 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
     run_on_hosts(settings, job, plan, files, strikes, evidence);
     return evidence;
   }
-  check_disk(strikes, job);
+  check_kinds(strikes, job);
   const auto proxy = proxy_for(strikes, job, plan, settings.chaos.seed);
   auto more = pass_through(proxy.get(), strikes, job);
   std::vector<ChaosStrike> done;
@@ -317,9 +318,9 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
     }
     const auto& ending = chaos.ended_by();
     // One that is just over when it is told to end has status 0.
-    const bool by_itself =
-      !ending && (!chaos.stopped() || run.wait(end_deadline).status == 0);
-    run.finish(end_deadline, by_itself ? 0 : terminated_status);
+    const bool by_itself = (!ending && !chaos.stopped())
+                           || run.wait(end_deadline).status == 0;
+    run.finish(end_deadline, by_itself ? 0 : stop_status("terminated"));
     chaos.tell(evidence, job.job.virtual_ranks);
     done.insert(done.end(), chaos.done().begin(), chaos.done().end());
     add_summary(read_json(life.summary), evidence);
@@ -385,6 +386,8 @@ int run_chaos(const Settings& settings) {
   check_job(settings.chaos, job);
   const Plan plan = Job{job.job, job.job.global_batch}.plan;
   RunFolder folder;
+  Interrupt interrupt{false, "before the last fault: there is no verdict"};
+  interrupt.removes(folder.path());
   const Files files{folder.file("weights.safetensors"),
                     folder.file("summary.json"), folder.file("journal.db")};
   auto evidence = run_under_faults(settings, job, plan, files);

@@ -1,6 +1,7 @@
 #include "apps/chaos/host_job.hpp"
 
 #include "actors/certificates/credentials.hpp"
+#include "actors/process/stop_status.hpp"
 #include "actors/shard/kept_memory.hpp"
 #include "kernels/base/error.hpp"
 
@@ -12,7 +13,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* coordinator_port = ":7000";
-constexpr int status_when_told = 143;
+const int status_when_told = stop_status("terminated");
 
 bool is_coordinator(RoleId role) {
   return role.kind == RoleKind::coordinator;

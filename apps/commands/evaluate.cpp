@@ -2,6 +2,7 @@
 #include "actors/job/trained_model.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/commands/prediction_file.hpp"
+#include "apps/commands/weights_model.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/console.hpp"
 #include "kernels/base/error.hpp"
@@ -34,6 +35,7 @@ std::shared_ptr<Dataset> samples_of(const Settings& settings,
 
 struct Verdict {
   Scores scores;
+  std::string model;
   bool held_out = false;            ///< by the training of these weights
   std::vector<std::string> classes; ///< of a table: their texts
   Graph graph;
@@ -52,6 +54,7 @@ Verdict judge(const Settings& settings) {
   const auto start = SteadyClock::now();
   Verdict out;
   out.isa = select_isa(job.isa);
+  out.model = job.model = model_of(settings, kept_model(settings.checkpoint));
   out.held_out = keep_split(job, settings.checkpoint);
   auto data = samples_of(settings, job);
   if (data->fitted)
@@ -80,7 +83,7 @@ std::string summary_of(const Settings& settings, const Verdict& verdict) {
   const auto& scores = verdict.scores;
   nlohmann::ordered_json json;
   json["version"] = version;
-  json["model"] = settings.job.model;
+  json["model"] = verdict.model;
   json["checkpoint"] = settings.checkpoint;
   json["data"] = settings.job.data;
   json["samples"] = scores.samples;

@@ -1,4 +1,5 @@
 #include "actors/job/trained_model.hpp"
+#include "apps/commands/weights_model.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/seconds_since.hpp"
@@ -81,15 +82,6 @@ std::string standard_input() {
       throw InputError(
         "standard input: is longer than 1 GiB; its end would do");
   }
-}
-
-std::string model_of(const Settings& settings, const KeptModel& kept) {
-  if (settings.given.count("model") > 0)
-    return settings.job.model;
-  if (kept.model.empty())
-    throw InputError(settings.checkpoint
-                     + ": does not say of which model it is; add --model");
-  return kept.model;
 }
 
 Alphabet alphabet_of(const Settings& settings, const KeptModel& kept,

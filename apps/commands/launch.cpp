@@ -2,6 +2,7 @@
 #include "apps/launch/node_agent.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/settings/idle_flags.hpp"
+#include "apps/terminal/interrupt.hpp"
 #include "kernels/base/error.hpp"
 
 #include <algorithm>
@@ -66,6 +67,8 @@ Settings job_of(const LaunchFlags& flags) {
 } // namespace
 
 int run_launch(const Settings& settings) {
+  if (settings.launch.kubernetes.asked || settings.launch.dry_run)
+    let_signals_go(); // there is nothing to end in good order
   if (settings.launch.kubernetes.asked)
     return print_kubernetes(settings);
   const auto job = job_of(settings.launch);

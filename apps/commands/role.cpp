@@ -4,6 +4,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/launch/evaluator_process.hpp"
 #include "actors/launch/role_host.hpp"
+#include "actors/process/sign_of_life.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/chaos/fault_proxy.hpp"
 #include "apps/process/own_journal.hpp"
@@ -19,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -94,8 +96,10 @@ int play_coordinator(const Settings& settings) {
   run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);
   // A launcher waits for the address on this process's standard output.
-  run.events.note = [&console](const std::string& line) {
+  std::optional<SignOfLife> starting;
+  run.events.note = [&console, &starting](const std::string& line) {
     if (line.starts_with(listening_prefix)) {
+      starting.reset();
       std::printf("%s\n", line.c_str());
       std::fflush(stdout);
     } else {
@@ -118,10 +122,17 @@ int play_coordinator(const Settings& settings) {
   if (settings.journal.empty() && settings.voters.empty()) {
     own.emplace(settings.certificates, settings.listen);
     run.journal = own->path();
+    if (!own->lock_path().empty())
+      interrupt.removes(own->lock_path());
     if (!own->why().empty())
       run.notes->put("no journal is kept, so the run ends with this process: "
                      + own->why());
   }
+  starting.emplace(run.events.note,
+                   SignOfLife::Options{"data and checkpoints are still being "
+                                       "read",
+                                       std::chrono::seconds{10}, INT_MAX});
+  starting->begin();
   auto data = load_job_data(settings.job);
   // From here on it ends in good order, and its journal goes with it.
   interrupt.reason();
@@ -171,6 +182,7 @@ int run_role(const Settings& settings) {
     throw UsageError("role: name one (worker:0, ps:1, coordinator), or set "
                      "TF_CONFIG");
   require_allowed(needs_of_role());
+  require_address_space(needs_of_role());
   if (settings.certificates.empty())
     throw UsageError("role: --certificates DIR is missing; the coordinator "
                      "makes them in its own DIR, copy that folder");

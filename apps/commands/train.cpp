@@ -1,4 +1,4 @@
-#include "actors/coordinator/stop_status.hpp"
+#include "actors/process/stop_status.hpp"
 #include "actors/replica/link_groups.hpp"
 #include "apps/process/chrome_trace.hpp"
 #include "apps/process/process_limits.hpp"
@@ -32,10 +32,12 @@ void check_machine(const Settings& settings, bool elsewhere) {
   if (elsewhere) // what others have is theirs to say
     return;
   const Job job{settings.job, settings.job.global_batch};
-  require_allowed(needs_of_run(job, settings.standby));
+  const auto needs = needs_of_run(job, settings.standby);
+  require_allowed(needs);
   require_memory_files(job.plan);
   if (!settings.leads) // others have roles, too
     require_memory(job);
+  require_address_space(needs);
 }
 
 /// A timeline that cannot be drawn is told at the end of a run's line.
@@ -100,8 +102,10 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   if (run.flight.empty() && !settings.log_dir.empty() && !hosts)
     run.flight = settings.log_dir + "/flight";
   else if (run.flight.empty() && !hosts
-           && !(settings.timeline.empty() && settings.report.empty()))
+           && !(settings.timeline.empty() && settings.report.empty())) {
     run.flight = own_flight.emplace(RunFolder::Place::state).path();
+    interrupt.removes(run.flight);
+  }
   if (!run.flight.empty()) // roles may run elsewhere
     run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {
@@ -114,6 +118,7 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   if (settings.job.devices.front().starts_with("pjrt:") && run.events.note)
     run.events.note("devices of PJRT plugins were tried with XLA on CPUs, not "
                     "on a TPU: docs/tpu.md");
+  RoleOutput output{settings.log_dir}; // the folder is this run's alone
   if (!settings.job.processes) {
     auto result = run_in_process(run, load_job_data(settings.job));
     return end_run(result);
@@ -121,7 +126,6 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   if (const auto line = needless_compression(settings.job);
       !line.empty() && settings.job.link != "tcp" && run.events.note)
     run.events.note(line);
-  RoleOutput output{settings.log_dir};
   const bool shows = settings.log_level == "info"
                      || settings.log_level == "debug";
   run.events.stop = [&] {

@@ -18,11 +18,16 @@ public:
   /// Empty: none can be kept, and `why` says so.
   const std::string& path() const { return path_; }
   const std::string& why() const { return why_; }
-  /// The run is over.
+  /// By which others are kept out; empty: there is none.
+  const std::string& lock_path() const { return lock_path_; }
+  /// The run is over: nothing of it stays.
   void remove();
 
 private:
+  void remove_files() const;
+
   std::string path_;
+  std::string lock_path_;
   std::string why_;
   Descriptor lock_;
 };

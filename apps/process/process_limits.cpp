@@ -4,6 +4,7 @@
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,6 +17,8 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <new>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -53,20 +56,27 @@ void require_descriptors(uint64_t needed) {
 /// Threads that wait until all are there, or one could not be.
 class Trial {
 public:
+  enum class Size : uint8_t {
+    small, ///< stacks of 64 KiB: is their number allowed?
+    usual, ///< with stack and heap as any: is there address space?
+  };
   /// 0, or why the system does not give as many.
-  int start(uint64_t count) {
+  int start(uint64_t count, Size size) {
     std::vector<pthread_t> threads;
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small,
-                              std::max<size_t>(64 << 10, PTHREAD_STACK_MIN));
+    pthread_attr_t like;
+    pthread_attr_init(&like);
+    if (size == Size::small)
+      pthread_attr_setstacksize(&like,
+                                std::max<size_t>(64 << 10, PTHREAD_STACK_MIN));
     int failure = 0;
     for (uint64_t i = 0; i < count && failure == 0; ++i) {
       pthread_t thread{};
       failure = pthread_create(
-        &thread, &small,
+        &thread, &like,
         [](void* self) -> void* {
+          void* first = ::operator new(1); // makes a heap for this thread
           static_cast<Trial*>(self)->wait();
+          ::operator delete(first);
           return nullptr;
         },
         this);
@@ -80,7 +90,7 @@ public:
     changed_.notify_all();
     for (auto thread : threads)
       pthread_join(thread, nullptr);
-    pthread_attr_destroy(&small);
+    pthread_attr_destroy(&like);
     return failure;
   }
 
@@ -96,7 +106,7 @@ private:
 };
 
 void require_threads(uint64_t needed) {
-  if (Trial{}.start(needed) == 0)
+  if (Trial{}.start(needed, Trial::Size::small) == 0)
     return;
   rlimit limit{};
   const auto tasks = read_control_group().tasks;
@@ -111,6 +121,33 @@ void require_threads(uint64_t needed) {
     + "; raise it, or use fewer workers, shards or --threads-per-device");
 }
 
+/// "ulimit -v allows 512 MiB, ulimit -d 1 GiB"; empty: neither is limited.
+std::string limits_of_address_space() {
+  std::string out;
+  for (const auto& [what, name] :
+       {std::pair{RLIMIT_AS, "-v"}, {RLIMIT_DATA, "-d"}}) {
+    rlimit limit{};
+    if (getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      out += (out.empty() ? "ulimit " : ", ulimit ") + std::string{name}
+             + " allows " + in_units(limit.rlim_cur);
+  }
+  return out;
+}
+
+/// A thread that gets no memory in the midst of a run could end it anyhow.
+void require_address_space_for(uint64_t threads) {
+  const auto limits = limits_of_address_space();
+  if (limits.empty())
+    return;
+  if (Trial{}.start(threads, Trial::Size::usual) == 0)
+    return;
+  rlimit stack{};
+  getrlimit(RLIMIT_STACK, &stack);
+  throw InputError(limits + " of a process, and one of this run needs room for "
+                   + std::to_string(threads) + " threads, each with a stack ("
+                   + in_units(stack.rlim_cur) + ", ulimit -s): raise it");
+}
+
 } // namespace
 
 ProcessNeeds needs_of_run(const Job& job, bool standby) {
@@ -119,21 +156,26 @@ ProcessNeeds needs_of_run(const Job& job, bool standby) {
   if (job.plan.processes)
     return {base_descriptors + descriptors_a_role * roles,
             base_threads + (roles + (standby ? 2 : 1)) * role_threads
-              + computing};
+              + computing,
+            role_threads + job.options.threads_per_device};
   // Replicas that pass sums on have a stream between any two of them.
   const auto& name = job.options.all_reduce;
   const bool streams = name != "auto" && name != "reduction_to_one_device";
-  return {base_descriptors + (streams ? roles * roles : 0),
-          base_threads + roles + computing};
+  const auto threads = base_threads + roles + computing;
+  return {base_descriptors + (streams ? roles * roles : 0), threads, threads};
 }
 
 ProcessNeeds needs_of_role() {
-  return {base_descriptors, role_threads};
+  return {base_descriptors, role_threads, role_threads};
 }
 
 void require_allowed(const ProcessNeeds& needs) {
   require_descriptors(needs.descriptors);
   require_threads(needs.threads);
+}
+
+void require_address_space(const ProcessNeeds& needs) {
+  require_address_space_for(needs.here);
 }
 
 void require_memory_files(const Plan& plan) {
@@ -177,6 +219,12 @@ void require_working_directory() {
                      + "): was it removed? Change to one that is there");
 }
 
+bool spare_address_space() {
+  constexpr int heaps = 2; // of 64 MiB of address space each
+  return !limits_of_address_space().empty()
+         && ::mallopt(M_ARENA_MAX, heaps) != 0;
+}
+
 std::string out_of_memory() {
   std::string limits;
   rlimit limit{};
@@ -195,6 +243,10 @@ std::string with_memory_told(const std::string& line) {
   for (const std::string said : {"std::bad_alloc", "std::bad_array_new_length"})
     if (const auto at = out.find(said); at != std::string::npos)
       out.replace(at, said.size(), out_of_memory());
+  const std::string refused = std::strerror(EAGAIN);
+  if (const auto limits = limits_of_address_space();
+      out == refused && !limits.empty())
+    out = "no thread could be started: " + limits;
   return out;
 }
 

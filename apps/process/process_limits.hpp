@@ -11,6 +11,7 @@ namespace troupe {
 struct ProcessNeeds {
   uint64_t descriptors = 0; ///< open at once in one process
   uint64_t threads = 0;     ///< of all processes together
+  uint64_t here = 0;        ///< of these in the process with the most
 };
 
 /// What a launcher with all that it starts needs, or a run in one process.
@@ -25,6 +26,10 @@ ProcessNeeds needs_of_role();
 /// Errors: InputError naming the limit.
 void require_allowed(const ProcessNeeds& needs);
 
+/// Errors: InputError where ulimit -v or -d leave no room for a process's
+/// threads.
+void require_address_space(const ProcessNeeds& needs);
+
 /// Errors: InputError where this system gives no files in memory, and replicas
 /// would meet in one, or a shard's state would not outlive its process.
 void require_memory_files(const Plan& plan);
@@ -35,6 +40,10 @@ void require_memory(const Job& job);
 
 /// Errors: InputError where the working directory was removed.
 void require_working_directory();
+
+/// Whether ulimit -v or -d is set: then any allocation may fail, and threads
+/// share a few heaps. To be called before there are any.
+bool spare_address_space();
 
 /// "out of memory: limit 512 MiB (ulimit -v), …": what to say of an allocation
 /// that failed.

@@ -4,6 +4,7 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/process/child_processes.hpp"
+#include "actors/sockets/descriptor.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/process/reserved_port.hpp"
@@ -13,6 +14,8 @@
 #include "kernels/files/file_error.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,24 +28,9 @@
 namespace troupe {
 namespace {
 
-/// A run never writes into the journal of another one, also where both begin
-/// at one moment. Takes the name with an empty file.
-void reserve(const std::string& journal) {
-  const int handle = ::open(journal.c_str(),
-                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (handle < 0 && errno == EEXIST)
-    throw InputError("--journal " + journal
-                     + ": is there already (`troupe events " + journal
-                     + "` shows its run); remove it or name another file");
-  if (handle < 0)
-    fail_to_write("--journal " + journal, errno);
-  ::close(handle);
-}
-
 std::string journal_of(const Settings& settings, const RunFolder& folder) {
   namespace fs = std::filesystem;
   if (!settings.journal.empty()) {
-    reserve(settings.journal);
     return fs::absolute(settings.journal).string();
   }
   if (settings.log_dir.empty())
@@ -53,10 +41,27 @@ std::string journal_of(const Settings& settings, const RunFolder& folder) {
   return path.string();
 }
 
-/// The name of a journal that nobody came to write is given back.
+/// A run never writes into the journal of another one, also where both begin
+/// at one moment: it takes the name with an empty file, which it holds locked.
+/// One that a run which was killed has left empty may be taken; one that nobody
+/// came to write is given back.
 class JournalName {
 public:
-  explicit JournalName(std::string path) : path_(std::move(path)) {}
+  /// `named`: by the user, and not to be there.
+  /// Errors: InputError where it is, or cannot be made.
+  JournalName(std::string path, bool named) : path_(std::move(path)) {
+    if (!named)
+      return;
+    held_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (!held_)
+      fail_to_write("--journal " + path_, errno);
+    struct stat about {};
+    if (::flock(held_.get(), LOCK_EX | LOCK_NB) != 0
+        || ::fstat(held_.get(), &about) != 0 || about.st_size > 0)
+      throw InputError("--journal " + path_
+                       + ": is there already (`troupe events " + path_
+                       + "` shows its run); remove it or name another file");
+  }
   ~JournalName() {
     std::error_code failure;
     if (std::filesystem::file_size(path_, failure) == 0 && !failure)
@@ -67,6 +72,7 @@ public:
 
 private:
   std::string path_;
+  Descriptor held_;
 };
 
 /// Errors: InputError where it cannot be written whole.
@@ -165,11 +171,13 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   const auto config = folder.file("job.toml");
   auto coordinator = settings;
   coordinator.journal = journal_of(settings, folder);
-  const JournalName journal_name{coordinator.journal};
+  const JournalName journal_name{coordinator.journal,
+                                 !settings.journal.empty()};
   coordinator.standby = false;     // it has one, and is none
   coordinator.summary.clear();     // this process writes it
   coordinator.report.clear();      // the same
   coordinator.flight = run.flight; // its page shows what is there
+  coordinator.quiet = false;       // its lines are signs of life
   write_config(config, coordinator);
   LaunchOptions launch;
   prepare_certificates(settings, folder, launch);

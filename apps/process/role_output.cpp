@@ -88,11 +88,6 @@ std::vector<std::string> RoleOutput::take_notes() {
   return std::exchange(notes_, {});
 }
 
-std::deque<std::string> RoleOutput::last_lines() const {
-  std::unique_lock guard{mutex_};
-  return last_;
-}
-
 std::deque<std::string>
 RoleOutput::last_lines_of(const std::string& line) const {
   const std::unique_lock guard{mutex_};

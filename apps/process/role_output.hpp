@@ -31,7 +31,6 @@ public:
   RoleOutput& operator=(const RoleOutput&) = delete;
 
   void add(const std::string& role, const std::string& line);
-  std::deque<std::string> last_lines() const;
   /// Those of the role that a run's last line names, where it names one that
   /// has printed something; else of all.
   std::deque<std::string> last_lines_of(const std::string& line) const;

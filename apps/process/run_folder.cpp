@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 
 /// What a job's own files need: flags, certificates, a journal.
 constexpr uint64_t needed_bytes = uint64_t{1} << 20;
-constexpr const char* prefix = "run-";
+constexpr const char* own_prefix = "run-";
+constexpr const char* shared_prefix = "troupe-"; ///< where others have files
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -51,7 +52,7 @@ std::vector<fs::path> places(RunFolder::Place place) {
 }
 
 /// Whether a folder of this host's is of a process that is gone.
-bool is_left_over(const fs::path& folder) {
+bool is_left_over(const fs::path& folder, const std::string& prefix) {
   const auto name = folder.filename().string();
   const auto own = prefix + host_name() + '-';
   if (!name.starts_with(own))
@@ -66,12 +67,12 @@ bool is_left_over(const fs::path& folder) {
   return free;
 }
 
-void remove_left_over(const fs::path& place) {
+void remove_left_over(const fs::path& place, const std::string& prefix) {
   std::error_code failure;
   std::vector<fs::path> found;
   for (fs::directory_iterator entry{place, failure}, end;
        !failure && entry != end; entry.increment(failure))
-    if (is_left_over(entry->path()))
+    if (is_left_over(entry->path(), prefix))
       found.push_back(entry->path());
   for (const auto& folder : found)
     fs::remove_all(folder, failure);
@@ -83,7 +84,7 @@ std::string make_in(const fs::path& place, bool shared) {
   if (!shared)
     fs::create_directories(place, ignored);
   auto path = (place
-               / ((shared ? "troupe-" : prefix) + host_name() + '-'
+               / ((shared ? shared_prefix : own_prefix) + host_name() + '-'
                   + std::to_string(::getpid()) + "-XXXXXX"))
                 .string();
   if (mkdtemp(path.data()) == nullptr)
@@ -110,8 +111,7 @@ RunFolder::RunFolder(Place place) {
       why += (why.empty() ? "" : "; ") + std::string{failure.what()};
       continue;
     }
-    if (!shared)
-      remove_left_over(one);
+    remove_left_over(one, shared ? shared_prefix : own_prefix);
     lock_ = std::make_unique<FolderLock>(path_);
     return;
   }

@@ -37,9 +37,10 @@ void parse_label(const std::string& line, size_t& at, MetricLabels& labels) {
   const auto name = line.substr(at, equals - at);
   std::string value;
   for (at = equals + 2; at < line.size() && line[at] != '"'; ++at) {
-    if (line[at] == '\\' && ++at == line.size())
+    const bool escaped = line[at] == '\\';
+    if (escaped && ++at == line.size())
       refuse(line);
-    value += line[at - 1] == '\\' && line[at] == 'n' ? '\n' : line[at];
+    value += escaped && line[at] == 'n' ? '\n' : line[at];
   }
   if (at == line.size())
     refuse(line);

@@ -44,6 +44,25 @@ bool is_one_file(const std::string& one, const std::string& other) {
   return first == place(other) && !first.empty() && !failure;
 }
 
+/// What is written last would be all that is there.
+void check_outputs(const Settings& settings) {
+  const std::vector<std::pair<const char*, std::string>> outputs{
+    {"--save", settings.save},
+    {"--report", settings.report},
+    {"--summary", settings.summary},
+    {"--timeline", settings.timeline},
+    {"--journal", settings.journal},
+    {"--log-dir", settings.log_dir},
+    {"--checkpoint-dir", settings.checkpoints.dir},
+  };
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t k = i + 1; k < outputs.size(); ++k)
+      if (is_one_file(outputs[i].second, outputs[k].second))
+        refuse(std::string{outputs[i].first} + " and " + outputs[k].first
+               + " name one place, " + outputs[i].second
+               + "; give each its own");
+}
+
 /// What two values do not allow together.
 void check_values(const Settings& settings) {
   const auto& job = settings.job;
@@ -57,9 +76,7 @@ void check_values(const Settings& settings) {
   if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512")
     refuse("--precision bfloat16 needs instructions that --isa " + job.isa
            + " leaves out; drop one of them");
-  if (is_one_file(settings.summary, settings.report))
-    refuse("--report " + settings.report
-           + ": is the file of --summary, too; name another one");
+  check_outputs(settings);
   if (settings.standby && !job.processes)
     refuse("--standby takes over from a process that died; add --processes");
 }

@@ -172,7 +172,8 @@ void take_operand(CommandLine& line, Words& rest) {
       "; use bench step, data, kernels, all-reduce, null-step, "
       "parameter-server, pipeline, recovery or goodput";
     if (bit_of("bench " + operand) == 0)
-      throw UsageError("bench takes what to measure first" + known);
+      throw UsageError("bench takes what to measure first"
+                       + (operand.empty() ? "" : ", not " + operand) + known);
     line.command = "bench " + operand;
   } else if (line.command == "model") {
     take_model(line, rest);
@@ -223,7 +224,10 @@ void refuse_unknown(const std::string& command, const Words& left) {
     auto name = text.substr(std::min(text.find_first_not_of('-'), text.size()));
     if (contains(elsewhere, name))
       throw UsageError("--" + name + " is not a flag of 'troupe " + command
-                       + "'; see 'troupe " + command + " --help'");
+                       + "'; see 'troupe " + command + " --help'"
+                       + (command == "launch" || command == "chaos"
+                            ? "; those of the job come after -- train"
+                            : ""));
     throw UsageError("unknown flag " + text
                      + did_you_mean(meant(name, known, foreign_flags()), "--")
                      + " (see 'troupe " + command + " --help')");
@@ -271,7 +275,9 @@ void declare(CLI::App& app, const std::string& command, Slots& slots) {
 CommandLine parse_command_line(const Words& arguments) {
   auto rest = arguments;
   auto line = take_command(rest);
-  take_operand(line, rest);
+  const bool asks = !rest.empty() && is_help(rest.front());
+  if (!asks)
+    take_operand(line, rest);
   if (line.command == "help"
       || std::any_of(rest.begin(), rest.end(), is_help)) {
     if (line.command != "help")

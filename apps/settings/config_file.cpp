@@ -35,8 +35,8 @@ toml::table parsed(const std::string& path) {
     return toml::parse(text_of(path), path);
   } catch (const toml::parse_error& mistake) {
     throw UsageError(path + ":" + std::to_string(mistake.source().begin.line)
-                     + ": not valid TOML: "
-                     + std::string{mistake.description()});
+                     + ": not valid TOML: " + std::string{mistake.description()}
+                     + " (text stands in quotes)");
   }
 }
 
@@ -105,6 +105,9 @@ std::map<std::string, ConfigValue> read_config(const std::string& path) {
     std::string key{name.str()};
     std::replace(key.begin(), key.end(), '_', '-');
     auto where = path + ":" + std::to_string(node.source().begin.line);
+    if (node.is_table())
+      throw UsageError(where + ": [" + key
+                       + "] begins a table; keys stand without one");
     const auto& flag = flag_of(key, where, flags);
     auto text = value_of(node, flag, where);
     if (text.empty())

@@ -346,6 +346,23 @@ std::string overview() {
   return out;
 }
 
+/// Those that begin with this word: `bench step`, `bench data`, …
+std::vector<Purpose> group_of(const std::string& word) {
+  std::vector<Purpose> out;
+  for (const auto& purpose : purposes)
+    if (std::string{purpose.command}.starts_with(word + ' '))
+      out.push_back(purpose);
+  return out;
+}
+
+std::string overview_of(const std::string& word,
+                        const std::vector<Purpose>& group) {
+  auto out = "usage: troupe " + word + " WHAT [flags]\n\n";
+  for (const auto& purpose : group)
+    out += entry(purpose.command, purpose.text);
+  return out + "\n'troupe " + word + " WHAT --help' has the flags of each.\n";
+}
+
 std::string flags_of(const std::string& command) {
   std::string out;
   std::string group;
@@ -369,12 +386,10 @@ std::string flags_of(const std::string& command) {
 std::string help(const std::string& topic) {
   if (topic.empty() || topic == "help")
     return overview();
-  auto wanted = topic == "bench"        ? std::string{"bench step"}
-                : topic == "model"      ? std::string{"model show"}
-                : topic == "data"       ? std::string{"data info"}
-                : topic == "checkpoint" ? std::string{"checkpoint ls"}
-                : topic == "ctl"        ? std::string{"ctl consistency"}
-                                        : topic;
+  const auto group = group_of(topic);
+  if (group.size() > 1)
+    return overview_of(topic, group);
+  const auto wanted = group.empty() ? topic : std::string{group[0].command};
   for (const auto& purpose : purposes) {
     if (wanted != purpose.command)
       continue;

@@ -213,7 +213,7 @@ void add_inputs(std::vector<Flag>& flags) {
       {{"model", "M", text_flag, "mlp:784-512-256-10",
         "mlp:…, cnn, resnet8, resnet20, transformer:L4-H4-D128-T64, gpt2:…, "
         "llama:…, dlrm, wide_deep, logreg, FILE.json or FILE.toml; "
-        "docs/models.md",
+        "docs/models.md. Of saved weights: the one that they name",
         text(FIELD(job.model))}});
   add(flags, group, on_all | on_model | on_info | on_doctor | on_source,
       {{"data", "SPEC", text_flag, "required",

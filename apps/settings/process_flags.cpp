@@ -33,7 +33,8 @@ void add_files(std::vector<Flag>& flags) {
   add(flags, on_report, "", "out", "FILE", "", "",
       {text(FIELD(out)).set, nullptr});
   add(flags, on_files | on_generate, group, "checkpoint", "FILE", "required",
-      "weights to read (safetensors)", text(FIELD(checkpoint)));
+      "weights to read: safetensors, or a --checkpoint-dir",
+      text(FIELD(checkpoint)));
   add(flags, on_export, group, "out", "FILE", "required",
       "write the weights here (safetensors)", {text(FIELD(out)).set, nullptr});
   add(flags, on_export, group, "layout", "NAME", "troupe",

@@ -40,8 +40,7 @@ RoleId parse_role(const std::string& text) {
   else
     throw UsageError("role " + text
                      + ": unknown; use worker:N, ps:N, stage:N, tensor:N, "
-                       "sharded:N, reader:N or "
-                       "coordinator");
+                       "sharded:N, reader:N, evaluator:N or coordinator");
   if (role.kind == RoleKind::coordinator && colon == std::string::npos)
     return role;
   try {

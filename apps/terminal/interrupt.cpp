@@ -1,5 +1,7 @@
 #include "apps/terminal/interrupt.hpp"
 
+#include "actors/process/stop_status.hpp"
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -19,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds one_wish{250};
 /// Whoever writes into a folder while it is removed is at it so often at most.
 constexpr int max_removals = 100;
-constexpr int status_of_signal = 128;
 
 sigset_t set_of(std::initializer_list<int> signals) {
   sigset_t out;
@@ -32,19 +34,6 @@ sigset_t set_of(std::initializer_list<int> signals) {
 bool is_ignored(int signal) {
   struct sigaction now {};
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
-const char* word_of(int signal) {
-  switch (signal) {
-    case 0:
-      return "";
-    case SIGTERM:
-      return "terminated";
-    case SIGHUP:
-      return "hung up";
-    default:
-      return "interrupted";
-  }
 }
 
 } // namespace
@@ -63,19 +52,25 @@ struct Interrupt::State {
   std::mutex mutex;
   int received = 0;
   bool asked = false;
-  std::string folder;
+  const char* line = nullptr; ///< of an end at the first signal
+  std::vector<std::string> places;
   std::function<void(bool)> on_stop;
 
   /// The mutex is held, so that nobody else says how it ends.
   [[noreturn]] void end_at_once(int signal, const char* line) {
-    std::fprintf(stderr, "troupe: %s %s\n", word_of(signal), line);
+    std::fprintf(stderr, "troupe: %s %s\n", stop_word(signal).c_str(), line);
+    for (const auto& place : places)
+      remove(place);
+    _exit(stop_status(stop_word(signal)));
+  }
+
+  static void remove(const std::string& place) {
     std::error_code ignored;
-    for (int i = 0; i < max_removals && !folder.empty(); ++i) {
-      std::filesystem::remove_all(folder, ignored);
-      if (!std::filesystem::exists(folder, ignored))
-        break;
+    for (int i = 0; i < max_removals; ++i) {
+      std::filesystem::remove_all(place, ignored);
+      if (!std::filesystem::exists(place, ignored))
+        return;
     }
-    _exit(status_of_signal + signal);
   }
 
   void stand_still() {
@@ -110,7 +105,7 @@ struct Interrupt::State {
         first = Clock::now();
         received = signal;
         if (!asked)
-          end_at_once(signal, "before the first step: nothing was saved");
+          end_at_once(signal, line);
       } else if (signal != SIGHUP && Clock::now() - first > one_wish) {
         end_at_once(signal, "again: ended at once, what was not saved is lost");
       }
@@ -118,8 +113,10 @@ struct Interrupt::State {
   }
 };
 
-Interrupt::Interrupt(bool supervised) : state_(std::make_shared<State>()) {
+Interrupt::Interrupt(bool supervised, const char* line)
+  : state_(std::make_shared<State>()) {
   state_->asked = supervised;
+  state_->line = line;
   signal(SIGPIPE, SIG_IGN);
   auto watched = set_of({SIGINT, SIGTERM});
   for (int one : {SIGHUP, SIGTSTP})
@@ -134,7 +131,7 @@ Interrupt::Interrupt(bool supervised) : state_(std::make_shared<State>()) {
 std::string Interrupt::reason() const {
   const std::lock_guard guard{state_->mutex};
   state_->asked = true;
-  return word_of(state_->received);
+  return stop_word(state_->received);
 }
 
 void Interrupt::undisturbed(const std::function<void()>& call) {
@@ -142,9 +139,9 @@ void Interrupt::undisturbed(const std::function<void()>& call) {
   call();
 }
 
-void Interrupt::removes(const std::string& folder) {
+void Interrupt::removes(const std::string& place) {
   const std::lock_guard guard{state_->mutex};
-  state_->folder = folder;
+  state_->places.push_back(place);
 }
 
 void Interrupt::on_stop(std::function<void(bool)> call) {

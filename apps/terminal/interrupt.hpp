@@ -24,7 +24,10 @@ void let_signals_go();
 /// SIGPIPE is ignored: that nobody reads any more is no reason to end.
 class Interrupt {
 public:
-  explicit Interrupt(bool supervised = false);
+  /// `line`: what is said of an end at the first signal.
+  explicit Interrupt(bool supervised = false,
+                     const char* line = "before the first step: nothing was "
+                                        "saved");
 
   /// Empty until a signal came; then "interrupted", "terminated" or "hung up".
   std::string reason() const;
@@ -32,8 +35,9 @@ public:
   /// Calls `call`, which must not ask for the reason: a signal that would end
   /// the process at once waits until it is done. Throws what it throws.
   void undisturbed(const std::function<void()>& call);
-  /// This folder goes, too, when the process ends at once.
-  void removes(const std::string& folder);
+  /// This folder or file goes, too, when the process ends at once; so does each
+  /// that was named before.
+  void removes(const std::string& place);
   /// Called on the watching thread: with true before Ctrl-Z (SIGTSTP) stops
   /// this process, with false when it goes on.
   void on_stop(std::function<void(bool stops)> call);

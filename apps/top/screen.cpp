@@ -22,7 +22,7 @@ constexpr char suspend = '\x1a';
 sigset_t watched_signals() {
   sigset_t out;
   sigemptyset(&out);
-  for (int one : {SIGINT, SIGTERM, SIGHUP, SIGWINCH})
+  for (int one : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH})
     sigaddset(&out, one);
   return out;
 }

@@ -235,7 +235,9 @@ const DataKind& kind_of(const DataSpec& spec) {
   }
   if (!members.empty())
     refuse(spec, "nothing " + spec.kind + " is called " + in_quotes(spec.where)
-                   + "; there are: " + members);
+                   + "; there are: " + members
+                   + ", and keys follow a ?, as in "
+                     "synthetic:digits?samples=1000");
   refuse(spec, "unknown kind " + in_quotes(spec.kind)
                  + "; there are: " + data_kind_names());
 }

@@ -118,10 +118,11 @@ void scale_parts(SplitData& parts, const FittedColumns* fitted) {
   }
   const auto width = parts.train->features();
   if (fitted->mean.size() != width || fitted->inverse_deviation.size() != width)
-    throw InputError(parts.train->name + ": has " + std::to_string(width)
-                     + " features, and what was trained on had "
-                     + std::to_string(fitted->mean.size())
-                     + "; leave scale= out");
+    throw InputError(
+      parts.train->name + ": has " + std::to_string(width)
+      + " features, and what was trained on had "
+      + std::to_string(fitted->mean.size())
+      + ": without columns=, a column is the label here as well");
   for (auto* part : {parts.train.get(), parts.eval.get()})
     if (part != nullptr) {
       part->mean = fitted->mean;

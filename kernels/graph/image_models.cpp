@@ -42,7 +42,8 @@ ModelSpec mlp(const ModelText& text, const SampleShape& sample) {
     throw InputError("model " + text.model + " takes "
                      + std::to_string(widths.front())
                      + " inputs but the data has " + std::to_string(features)
-                     + " features a sample: change the first width of --model");
+                     + " features a sample: change the first width of --model "
+                       "(troupe data info proposes one)");
   if (draft.sample().classes > widths.back())
     throw InputError(
       "model " + text.model + " has " + std::to_string(widths.back())

@@ -16,7 +16,8 @@ void Draft::takes(bool holds, const std::string& what) const {
                           ? " and text"
                           : " and " + std::to_string(shape.ids) + " ids");
   throw InputError("model " + spec.name + " takes " + what
-                   + ", but the data has " + given + "; change --model");
+                   + ", but the data has " + given
+                   + "; change --model (troupe data info proposes one)");
 }
 
 } // namespace troupe::kernels

@@ -11,6 +11,7 @@ import unittest
 
 from cluster import Run, wait_for
 from own_folder import OwnFolder
+from processes import holds_back, processes_of
 
 DATA = ["--data", "synthetic:digits?samples=2000"]
 OPTIONS = ["--model", "mlp:784-48-10", "--eval-fraction", "0.1",
@@ -26,27 +27,6 @@ EVERY_WAY = (ONE_DEVICE, MIRRORED, IN_PROCESS, PROCESSES)
 ENDLESS = ["--epochs", "1000000"]
 # The first update makes numbers whose products are not finite.
 DIVERGING = ["--optimizer", "sgd", "--lr", "1e30"]
-
-
-def processes_of(folder):
-    """Ids of all processes whose TMPDIR is this folder."""
-    wanted = f"TMPDIR={folder}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    found.append(int(entry))
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def interruptible(pid):
-    """Tells whether a process has its own ways with SIGINT yet."""
-    with open(f"/proc/{pid}/status") as file:
-        blocked = re.search(r"^SigBlk:\s*(\w+)$", file.read(), re.MULTILINE)
-    return int(blocked.group(1), 16) & 1 << signal.SIGINT - 1
 
 
 class BadEnds(OwnFolder):
@@ -184,7 +164,7 @@ class BadEnds(OwnFolder):
                 # Nothing is printed by which to know: all roles run.
                 wait_for(lambda: len(processes_of(self.scratch))
                          == (6 if strategy is PROCESSES else 1)
-                         and interruptible(run.process.pid), "the run runs")
+                         and holds_back(run.process.pid, signal.SIGINT), "the run runs")
                 self.stop(run, signal.SIGINT)
                 self.assertEqual(run.output(), "")
                 self.assertRegex(run.error(),

@@ -10,6 +10,8 @@ import tempfile
 import time
 import urllib.request
 
+from processes import children_of
+
 TROUPE = os.environ.get("TROUPE", "build/release/apps/troupe")
 DEADLINE_S = 90
 # More steps than any machine makes while a test strikes: Run.end() ends such a
@@ -96,28 +98,6 @@ def check_samples(test, summary, of, batch=64, ranks=4):
     test.assertEqual(summary["samples"], sum(
         min(batch, of - lease // ranks % -(-of // batch) * batch) // ranks
         for lease in range(leases)))
-
-
-def children_of(pid):
-    """Ids of a process's children. Asked for a hundred times a second by who
-    waits, so of its threads alone, where the kernel keeps lists of theirs."""
-    try:
-        found = []
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as file:
-                found += map(int, file.read().split())
-        return found
-    except OSError:
-        pass  # the kernel keeps none, or a thread has just ended
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
-                    found.append(int(entry))
-        except (OSError, IndexError):
-            continue
-    return found
 
 
 class Run:

@@ -12,6 +12,7 @@ TROUPE_ENDINGS_ROUNDS=200 draws so many more endings by TROUPE_ENDINGS_SEED."""
 # ctest: TIMEOUT 1200
 
 import collections
+import contextlib
 import fcntl
 import json
 import os
@@ -28,6 +29,7 @@ import unittest
 
 from cluster import TROUPE, Run, metadata_of, wait_for
 from own_folder import OwnFolder
+from processes import holds_back, processes_of, state_of
 from roles import Role
 
 ROUNDS = int(os.environ.get("TROUPE_ENDINGS_ROUNDS", "0"))
@@ -37,6 +39,7 @@ LASTING = 100_000_000  # steps of a run that only a signal ends
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--eval-every", "0", "--epochs", "0", "--global-batch", "64",
        "--virtual-ranks", "4", "--seed", "7"]
+SLOW = [*JOB[:2], "--model", "sleep:2000ms", "--epochs", "0", "--steps", "1000"]
 ONE_DEVICE = ["--strategy", "one_device"]
 SLICED = ["--virtual-slices", "2"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "2"]
@@ -87,32 +90,6 @@ CHOSEN = [
     Ending("launched", signal.SIGTERM, "all", "step"),
     Ending("launched, served", signal.SIGINT, "agent", "step"),
 ]
-
-
-def processes_of(folder):
-    """Ids of all processes whose TMPDIR is this folder."""
-    wanted = f"TMPDIR={folder}".encode()
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    found.append(int(entry))
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
-
-
-def holds_back(pid, how):
-    """Whether a process has its own ways with a signal yet."""
-    with open(f"/proc/{pid}/status") as file:
-        blocked = re.search(r"^SigBlk:\s*(\w+)$", file.read(), re.MULTILINE)
-    return bool(blocked) and bool(int(blocked.group(1), 16) & 1 << how - 1)
 
 
 def send(pid, how):
@@ -399,7 +376,8 @@ class Endings(OwnFolder):
                          self.weights_after(summary["steps"]))
 
     def test_a_second_signal_ends_at_once_and_takes_the_folder_along(self):
-        run = self.start(*WAYS["served"], "--steps", "1000000")
+        run = self.start(*WAYS["served"], "--steps", "1000000", "--report",
+                         self.path("run.html"))  # whose recorders go as well
         run.wait_for_step(5)
         for role in ("worker:0", "worker:1"):  # so that the first takes a while
             run.kill(role, signal.SIGSTOP)
@@ -410,6 +388,32 @@ class Endings(OwnFolder):
         self.assertEqual(run.process.wait(10), 143)
         self.assertRegex(run.error(), "at once")
         self.check_nothing_is_left(run)
+
+    def test_a_coordinator_that_stands_still_is_replaced_and_the_run_ends(self):
+        # It was waited for without end, by whoever was told.
+        run = self.start(*WAYS["served"], "--steps", "10000000", "--save",
+                         self.saved)
+        run.wait_for_step(20)
+        run.kill("coordinator", signal.SIGSTOP)
+        run.process.send_signal(signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertEqual([r["role"] for r in summary["recoveries"]],
+                         ["coordinator"])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(contents(self.saved), self.weights_after(
+            summary["steps"]))
+
+    def test_what_a_coordinator_was_told_outlives_it(self):
+        # Training went on for good: nobody else had been told.
+        run = Run(*SLOW, *WAYS["served"], environment=self.own_folders())
+        self.addCleanup(run.__exit__)
+        run.wait_for_step(1)
+        coordinator = run.role("coordinator")
+        os.kill(coordinator, signal.SIGTERM)
+        time.sleep(1)  # it waits for the step under way
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(coordinator, signal.SIGKILL)
+        run.finish(143)
 
     def test_the_same_signal_twice_in_a_moment_is_one_wish(self):
         # As `timeout` sends it: to its child, then to the group.

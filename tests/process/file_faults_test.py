@@ -524,6 +524,21 @@ class FileFaults(OwnFolder):
         third = self.start(*JOB, *PROCESSES, "--log-dir", logs)
         third.finish()
         self.assertIn("journal-2.db", os.listdir(logs))
+        # Recorders of a run in one process lie there, too.
+        fourth = self.start(*MODEL, "--epochs", "100000", *ONE, "--log-dir", logs)
+        fourth.wait_for_step(1)
+        fifth = self.start(*JOB, *ONE, "--log-dir", logs)
+        fifth.finish(1)
+        self.assertIn("another run writes its logs there", fifth.error())
+        fourth.process.send_signal(signal.SIGINT)
+        fourth.finish(130)
+
+    def test_the_name_that_a_killed_launcher_took_for_its_journal_is_free(self):
+        journal = self.path("run.db")
+        with open(journal, "wb"):
+            pass
+        self.start(*JOB, *PROCESSES, "--journal", journal).finish()
+        self.assertEqual(events(journal)[-1]["kind"], "over")
 
     def test_of_two_jobs_that_name_one_journal_at_once_one_is_refused(self):
         journal = self.path("run.db")

@@ -5,7 +5,6 @@ nothing; a role that a launcher starts never does, and is not taken for a failur
 # ctest: TIMEOUT 1200 COST 40 PROCESSORS 1
 
 import collections
-import contextlib
 import glob
 import json
 import os
@@ -15,8 +14,8 @@ import time
 import unittest
 
 from cluster import TROUPE, Run, wait_for
-from endings_test import processes_of
 from own_folder import OwnFolder
+from processes import children_of, processes_of, state_of
 from roles import Role
 from sockets import listening_addresses
 
@@ -33,24 +32,6 @@ EARLY = os.path.join(os.path.dirname(os.path.abspath(TROUPE)), "..",
                      "tests", "libearly_signal.so")
 MOMENTS_S = [x / 1000 for x in range(0, 61, 3)]
 TERMINATED = 128 + signal.SIGTERM
-
-
-def children_of(pid):
-    """Ids of its children, in the order in which one thread began them (numbers
-    begin anew at some point), also of one that has not begun its program yet.
-    """
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError), \
-                open(f"/proc/{pid}/task/{task}/children") as file:
-            found += map(int, file.read().split())
-    return found
-
-
-def has_ended(pid):
-    """Whether a child is only there to be asked how it ended."""
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 class FirstMoments(OwnFolder):
@@ -158,7 +139,7 @@ class FirstMoments(OwnFolder):
                 wait_for(lambda: listening_addresses([coordinator]),
                          "the coordinator listens")
                 os.kill(coordinator, signal.SIGTERM)
-                wait_for(lambda: has_ended(coordinator), "the coordinator ends")
+                wait_for(lambda: state_of(coordinator) == "Z", "the coordinator ends")
                 if told == "both":
                     os.kill(launcher, signal.SIGTERM)
                 os.kill(launcher, signal.SIGCONT)
@@ -177,8 +158,7 @@ class FirstMoments(OwnFolder):
                 self.assertIn(head.process.wait(20),
                               (TERMINATED, -signal.SIGTERM), head.error())
                 self.assertEqual(glob.glob(certificates + ".new*"), [])
-                left = [x for x in glob.glob(certificates + "/*")
-                        if not x.endswith(".lock")]
+                left = glob.glob(certificates + "/*")
                 self.assertIn(sorted(map(os.path.basename, left)),
                               ([], ["ca.key", "ca.pem"]))
 

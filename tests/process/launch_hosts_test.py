@@ -14,9 +14,9 @@ import time
 import unittest
 
 from cluster import DEADLINE_S, TROUPE, Run, wait_for
-from endings_test import holds_back
 from hosts import Hosts
 from own_folder import OwnFolder
+from processes import holds_back
 from sshd import Sshd, program
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",

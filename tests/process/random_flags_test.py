@@ -27,7 +27,7 @@ import unittest
 
 import flag_draws as draws
 from cluster import TROUPE as PROGRAM, wait_for
-from endings_test import processes_of
+from processes import processes_of
 from same_bits_test import instruction_sets
 
 TROUPE = os.path.abspath(PROGRAM)

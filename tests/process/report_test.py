@@ -224,7 +224,7 @@ class Data(Reports):
         self.assertFalse(os.path.exists(path))
         for flags, status, line in (
                 (["--summary", good, "--report", good], 2,
-                 "is the file of --summary, too"),
+                 "and --summary name one place"),
                 (["--report", self.folder], 1, "is a folder"),
                 (["--report", self.path("none", "x")], 1, "there is no folder")):
             self.assertRegex(troupe("train", *JOB, *flags, status=status),
@@ -232,17 +232,21 @@ class Data(Reports):
 
     def test_a_report_that_cannot_be_written_keeps_no_other_file(self):
         # Its name is free until the first checkpoint.
-        name, summary = self.path("run.html"), self.path("run.json")
+        kept, other = self.path("kept"), self.path("other")
+        taken = os.path.join(kept, "step-000000000004")
+        os.mkdir(kept)
         line = troupe("train", *JOB, "--strategy", "one_device", "--steps",
-                      "4", "--checkpoint-dir", name, "--report", name,
-                      "--summary", summary, status=1)
-        self.assertRegex(line, r"^troupe: .*; no report: .*run\.html.*\n$")
-        with open(summary) as file:
+                      "4", "--checkpoint-dir", kept, "--report", taken,
+                      "--summary", other, status=1)
+        self.assertRegex(line, r"^troupe: .*; no report: .*step-0+4.*\n$")
+        with open(other) as file:
             self.assertEqual(json.load(file)["steps"], 4)
-        shutil.rmtree(name)
+        shutil.rmtree(kept)
+        os.mkdir(kept)
+        name = self.path("run.html")
         line = troupe("train", *JOB, "--strategy", "one_device", "--steps",
-                      "4", "--checkpoint-dir", summary + "s", "--summary",
-                      summary + "s", "--report", name, status=1)
+                      "4", "--checkpoint-dir", kept, "--summary", taken,
+                      "--report", name, status=1)
         self.assertRegex(line, r"; no summary: ")
         self.check_report(name)
 

@@ -4,6 +4,7 @@ grow, a container without another init, a terminal that knows no escapes. Each
 is honoured, or named in one line before anything else."""
 # ctest: TIMEOUT 1200 RUN_SERIAL TRUE
 
+import collections
 import ctypes
 import os
 import platform
@@ -22,6 +23,7 @@ import unittest
 from cluster import TROUPE, Run, wait_for
 from groups import Group
 from own_folder import OwnFolder
+from processes import children_of
 
 DATA = ["--data", "synthetic:digits?samples=2000"]
 JOB = [*DATA, "--model", "mlp:784-48-10", "--global-batch", "64",
@@ -285,6 +287,31 @@ class SmallMachine(OwnFolder):
     def test_as_first_process_a_launcher_reaps_what_it_is_given(self):
         self.check_reaps(*SERVED)
 
+    def test_too_little_address_space_is_a_line_and_no_hang(self):
+        ends = collections.Counter()
+        for way, limits in ((SERVED, ("-v 150000", "-v 250000", "-v 450000",
+                                      "-v 700000", "-d 70000")),
+                            (ONE_DEVICE, ("-d 15000", "-d 30000", "-v 100000",
+                                   "-v 300000"))):
+            for limit in limits:
+                with self.subTest(way=way, limit=limit), Run(
+                        *JOB, *way, "--steps", "20", command=[
+                            "bash", "-c", f'ulimit {limit}; exec "$0" "$@"',
+                            TROUPE]) as run:
+                    status = run.process.wait(60)
+                    ends[status] += 1
+                    self.assertIn(status, (0, 1), run.error() + run.output())
+                    if status:
+                        self.assertRegex(run.error(), r"\Atroupe: [^\n]*(ulimit|"
+                                         r"out of memory)[^\n]*\n\Z")
+        print(dict(ends))
+        self.assertGreater(ends[1], 3)
+
+    def test_a_launcher_whose_shell_ignores_ends_of_children_ends(self):
+        with Run(*JOB, *SERVED, "--epochs", "1",
+                 command=["env", "--ignore-signal=CHLD", TROUPE]) as run:
+            run.finish()
+
     # --- terminals ------------------------------------------------------------
 
     def shown_on_terminal(self, kind):
@@ -316,19 +343,6 @@ class SmallMachine(OwnFolder):
             shown = self.shown_on_terminal(kind)
             self.assertNotIn(b"\x1b", shown)
             self.assertRegex(shown, rb"epoch 1  step \d+  loss ")
-
-
-def children_of(parent):
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                words = file.read().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if entry.isdigit() and int(words[1]) == parent:
-            found.append(int(entry))
-    return found
 
 
 def command_of(pid):

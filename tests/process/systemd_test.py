@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 from cluster import TROUPE, Run, metadata_of
+from own_folder import run_tests
 
 SYSTEMD = "/lib/systemd/systemd"
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
@@ -146,4 +147,4 @@ if __name__ == "__main__":
                 capture_output=True, check=False).returncode != 0:
         print("needs root, namespaces and systemd's package")
         sys.exit(77)
-    unittest.main()
+    run_tests()

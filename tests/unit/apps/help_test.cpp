@@ -1,5 +1,6 @@
 #include "apps/settings/flags.hpp"
 #include "apps/settings/help.hpp"
+#include "apps/settings/settings.hpp"
 #include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -70,6 +71,17 @@ BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
     for (std::string line; std::getline(lines, line);)
       BOOST_CHECK_MESSAGE(columns_of(line) <= 80, topic << ": " << line);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_command_of_several_lists_them) {
+  for (const auto* topic : {"bench", "ctl", "certificates", "checkpoint"}) {
+    const auto text = help(topic);
+    BOOST_TEST(
+      text.starts_with(std::string{"usage: troupe "} + topic + " WHAT"));
+    BOOST_TEST(parse_settings({topic, "--help"}, {}).topic == topic);
+  }
+  BOOST_TEST(help("ctl").find("ctl move-slices") != std::string::npos);
+  BOOST_TEST(help("model") == help("model show"));
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_topic_is_refused) {

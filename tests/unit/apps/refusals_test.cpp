@@ -25,6 +25,18 @@ BOOST_AUTO_TEST_CASE(flags_of_checkpoints_need_a_folder_for_them) {
   BOOST_CHECK_EQUAL(settings.checkpoints.keep, 3u);
 }
 
+BOOST_AUTO_TEST_CASE(each_output_has_a_place_of_its_own) {
+  const std::vector<const char*> outputs{"--save",          "--report",
+                                         "--summary",       "--timeline",
+                                         "--journal",       "--log-dir",
+                                         "--checkpoint-dir"};
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t k = i + 1; k < outputs.size(); ++k)
+      check_has(train_usage({outputs[k], "one", outputs[i], "./folder/../one"}),
+                std::string{outputs[i]} + " and " + outputs[k]
+                  + " name one place");
+}
+
 BOOST_AUTO_TEST_CASE(checkpoint_is_told_what_to_do_and_where) {
   check_has(usage({"checkpoint"}), "what to do first");
   check_has(usage({"checkpoint", "delete"}), "what to do first");

@@ -13,15 +13,16 @@ BOOST_AUTO_TEST_CASE(lines_of_an_exposition_are_read) {
   const auto values = parse_exposition(
     "# HELP a_total Things.\n# TYPE a_total counter\n"
     "a_total{role=\"worker:0\",peer=\"a\\\\b\\\"c\\nd\"} 12.5\n\n"
-    "b 1e3 1700000000000\nc{le=\"+Inf\"} +Inf\nlast 7");
-  BOOST_REQUIRE(values.size() == 4u);
+    "b 1e3 1700000000000\nc{le=\"+Inf\"} +Inf\nd{at=\"\\\\n\"} 1\nlast 7");
+  BOOST_REQUIRE(values.size() == 5u);
   BOOST_TEST(values[0].name == "a_total");
   BOOST_TEST(values[0].value == 12.5);
   BOOST_TEST(values[0].labels.at("role") == "worker:0");
   BOOST_TEST(values[0].labels.at("peer") == "a\\b\"c\nd");
   BOOST_TEST(values[1].value == 1000);
   BOOST_TEST(values[2].labels.at("le") == "+Inf");
-  BOOST_TEST(values[3].value == 7);
+  BOOST_TEST(values[3].labels.at("at") == "\\n");
+  BOOST_TEST(values[4].value == 7);
 }
 
 // A stranger's text must not move a terminal's cursor.

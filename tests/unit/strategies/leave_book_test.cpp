@@ -34,7 +34,20 @@ BOOST_AUTO_TEST_CASE(nothing_is_decided_before_the_others_may_have_heard) {
   BOOST_CHECK(verdict.kind == Kind::leave);
   BOOST_CHECK(verdict.role == worker1);
   BOOST_TEST(verdict.why == "terminated");
-  BOOST_TEST(book.empty());
+  BOOST_CHECK(book.look(served, 9'000).kind == Kind::wait);
+}
+
+BOOST_AUTO_TEST_CASE(all_stages_or_all_tensor_members_end_the_run) {
+  for (const auto kind : {RoleKind::stage, RoleKind::tensor}) {
+    const std::set<RoleId> split{{kind, 0}, {kind, 1}};
+    LeaveBook book{{300}};
+    book.ask({kind, 1}, "hung up", 0);
+    book.ask({kind, 0}, "terminated", 10);
+    const auto verdict = book.look(split, 300);
+    BOOST_CHECK(verdict.kind == Kind::end_run);
+    BOOST_CHECK(verdict.role == RoleId(kind, 1));
+    BOOST_TEST(verdict.why == "hung up");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(one_after_the_other_leaves) {

@@ -55,7 +55,6 @@ BOOST_AUTO_TEST_CASE(restarts_without_progress_end) {
                == "ps:1 died (exit 1): all 3 restarts were spent without a "
                   "committed step; look at the role's last output");
   }
-  BOOST_TEST(budget.restarts() == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(a_committed_step_gives_the_budget_back) {
@@ -65,7 +64,6 @@ BOOST_AUTO_TEST_CASE(a_committed_step_gives_the_budget_back) {
     BOOST_TEST(budget.died(worker0, "").restart);
     budget.committed(step);
   }
-  BOOST_TEST(budget.restarts() == 20u);
 }
 
 BOOST_AUTO_TEST_CASE(repeating_steps_after_a_rollback_is_no_progress) {
@@ -84,7 +82,6 @@ BOOST_AUTO_TEST_CASE(a_budget_of_zero_restarts_nothing) {
   auto verdict = budget.died(worker0, "exit 1");
   BOOST_TEST(!verdict.restart);
   BOOST_TEST(verdict.reason == "worker:0 died (exit 1): restarts are off");
-  BOOST_TEST(budget.restarts() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_left_of_a_budget_comes_back_with_a_step) {

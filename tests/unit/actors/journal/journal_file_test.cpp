@@ -324,6 +324,19 @@ BOOST_AUTO_TEST_CASE(a_journal_that_was_folded_is_gone_on_with) {
   BOOST_TEST(has(refused(), "does not fit its checksum"));
 }
 
+BOOST_AUTO_TEST_CASE(a_journal_that_cannot_be_folded_is_gone_on_with) {
+  JournalFile file{path, JournalFile::Open::create};
+  auto events = many(2'000);
+  file.append(events);
+  meddle("UPDATE events SET checksum = checksum + 1 WHERE id = 700");
+  BOOST_CHECK_THROW(file.fold(), InputError);
+  auto more = three();
+  file.append(more);
+  BOOST_TEST(more.back().id == 2'003u);
+  meddle("UPDATE events SET checksum = checksum - 1 WHERE id = 700");
+  BOOST_TEST(refusal(JournalFile::Open::read) == "accepted");
+}
+
 BOOST_AUTO_TEST_CASE(events_that_are_not_decided_stay_as_they_are) {
   JournalFile file{path, JournalFile::Open::create};
   auto events = many(2'000);

@@ -116,4 +116,20 @@ BOOST_AUTO_TEST_CASE(children_stand_still_and_go_on_and_none_starts_meanwhile) {
   BOOST_CHECK(line.wait_for(deadline) == std::future_status::ready);
 }
 
+// A launcher on hosts has two of them, the first process of a container one
+// that buries whomever the system gives to it.
+BOOST_AUTO_TEST_CASE(who_buries_orphans_leaves_the_children_of_others) {
+  const ChildProcesses undertaker{{-1, true}};
+  for (int i = 0; i < 50; ++i)
+    BOOST_REQUIRE_EQUAL(run({"/bin/sh", "-c", "exit 7"}).status, 7);
+}
+
+BOOST_AUTO_TEST_CASE(an_end_that_nobody_is_told_of_is_no_success) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const auto exit = run({"/bin/sh", "-c", "exit 0"});
+  std::signal(SIGCHLD, before);
+  BOOST_TEST(exit.status == -1);
+  BOOST_TEST(exit.describe() == "an end that this process was not told of");
+}
+
 BOOST_AUTO_TEST_SUITE_END()
