@@ -96,6 +96,7 @@ std::string reshape_job(const std::string& coordinator,
 /// other roles, which are started elsewhere. With a journal that is there, it
 /// goes on with the job of that. With voters it is a standby until it leads.
 struct CoordinatorProcess {
+  bool launched = false; ///< somebody waits for signs of life at the end
   std::string listen = "127.0.0.1:0";
   CertificateSource certificates;
   /// HOST:PORT of all that keep the journal, the same for each coordinator; one

@@ -505,6 +505,8 @@ void run_role_process(const RoleProcessOptions& asked) {
     }
     for (auto& role : roles)
       role.join(*links);
+    if (options.by_hand)
+      waiting.tell("takes part in the job of " + options.coordinator);
   } catch (const InputError& failure) {
     for (auto& role : roles)
       role.fail(self, failure.what());
@@ -517,6 +519,9 @@ void run_role_process(const RoleProcessOptions& asked) {
     throw std::runtime_error(to_string(name) + ": " + line_of(reason));
   for (auto& role : roles)
     role.forget();
+  if (options.by_hand)
+    waiting.tell(options.leave && !options.leave().empty() ? "has left"
+                                                           : "the run is over");
 }
 
 } // namespace troupe

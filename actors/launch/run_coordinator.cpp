@@ -166,7 +166,8 @@ RunResult run_coordinator_process(const RunOptions& options,
     throw;
   }
   auto result = watch(self, coordinator.actor, options.events);
-  pulse.begin();
+  if (process.launched)
+    pulse.begin();
   if (*deposed)
     return {deposed_status, "another coordinator has taken over", ""};
   if (options.events.over)

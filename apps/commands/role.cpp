@@ -110,6 +110,7 @@ int play_coordinator(const Settings& settings) {
     write_run_files(settings, settings.flight, time.until_now(), result);
   };
   CoordinatorProcess process;
+  process.launched = settings.supervised;
   process.listen = settings.listen;
   process.certificates = certificate_source(settings);
   if (!settings.voters.empty())
@@ -199,6 +200,7 @@ int run_role(const Settings& settings) {
   RoleProcessOptions role;
   role.role = *settings.role;
   role.paired = settings.paired;
+  role.by_hand = !settings.supervised;
   role.coordinator = settings.coordinator;
   role.certificates = certificate_source(settings);
   if (settings.given.contains("listen"))

@@ -11,6 +11,7 @@
 #include "apps/tensorboard/event_log.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/files/folder_lock.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -106,6 +107,11 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
     run.flight = own_flight.emplace(RunFolder::Place::state).path();
     interrupt.removes(run.flight);
   }
+  std::optional<FolderLock> recorders;
+  if (!settings.flight.empty() && !recorders.emplace(run.flight).held())
+    throw InputError(
+      "--flight " + run.flight + ": another run has its recorders there, "
+      + recorders->holder() + "; wait for its end, or name another folder");
   if (!run.flight.empty()) // roles may run elsewhere
     run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {

@@ -191,9 +191,13 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   }
   std::vector<std::unique_ptr<ReservedPort>> ports;
   launch.program = image.path();
-  launch.coordinator_arguments = {
-    "role", "coordinator",    "--config",
-    config, "--certificates", launch.certificates(coordinator_name)};
+  launch.coordinator_arguments = {"role",
+                                  "coordinator",
+                                  "--supervised",
+                                  "--config",
+                                  config,
+                                  "--certificates",
+                                  launch.certificates(coordinator_name)};
   if (!settings.standby)
     launch.coordinator_arguments.insert(launch.coordinator_arguments.end(),
                                         {"--listen", listen});

@@ -532,6 +532,16 @@ class FileFaults(OwnFolder):
         self.assertIn("another run writes its logs there", fifth.error())
         fourth.process.send_signal(signal.SIGINT)
         fourth.finish(130)
+        recorded = self.path("recorded")
+        sixth = self.start(*MODEL, "--epochs", "100000", *PROCESSES, "--flight",
+                           recorded)
+        sixth.wait_for_step(1)
+        seventh = self.start(*JOB, *ONE, "--flight", recorded)
+        seventh.finish(1)
+        self.assertRegex(seventh.error(), r"\Atroupe: --flight \S+: another run "
+                         rf"has its recorders there, process {sixth.process.pid} ")
+        sixth.process.send_signal(signal.SIGINT)
+        sixth.finish(130)
 
     def test_the_name_that_a_killed_launcher_took_for_its_journal_is_free(self):
         journal = self.path("run.db")

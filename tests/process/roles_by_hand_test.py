@@ -105,6 +105,11 @@ class RolesByHand(unittest.TestCase):
         coordinator = self.coordinator(*JOB, *TWO_WORKERS)
         members = [self.member(role, coordinator) for role in MEMBERS]
         self.check_undisturbed(coordinator, members, self.expected)
+        for role, member in zip(MEMBERS, members):
+            self.assertRegex(member.output(), rf"{role}: takes part in the job of "
+                             rf"{coordinator.address()}\n{role}: the run is "
+                             r"over\n\Z")
+        self.assertNotIn("still being written", coordinator.output())
 
     def test_roles_by_tf_config_make_the_same_weights_in_any_order(self):
         certificates = self.certificates()
