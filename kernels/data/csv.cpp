@@ -17,6 +17,7 @@ namespace troupe {
 namespace {
 
 constexpr std::array tasks{"classes", "regression"};
+const std::string no_label = "none"; ///< of label=
 
 bool is_regression(const DataSpec& spec) {
   return choice_option(spec, "task", tasks) == "regression";
@@ -29,7 +30,8 @@ public:
     : spec_(spec),
       rows_(spec, list_files(spec.where, limits.store)),
       separator_(csv_separator(spec)),
-      regression_(is_regression(spec)) {}
+      regression_(is_regression(spec)),
+      may_lack_label_(limits.unlabelled) {}
 
   Dataset read() {
     rows_.read(*this);
@@ -37,9 +39,13 @@ public:
       throw InputError(spec_.where
                        + ": holds no samples; is it the right file?");
     out_.name = "csv:" + spec_.where;
+    const auto features = labelled_ ? width_ - 1 : width_;
+    const auto samples = values_.size() / features;
     out_.values = std::move(values_);
-    out_.shape.features = {width_ - 1};
+    out_.shape.features = {features};
     out_.shape.label = regression_ ? LabelKind::number : LabelKind::classes;
+    if (!labelled_)
+      take_no_labels(out_, samples, out_.shape.label, 0);
     return std::move(out_);
   }
 
@@ -61,7 +67,7 @@ public:
       if (!take_real(at, last, row_[i]))
         return false;
     }
-    const auto label = row_[label_];
+    const auto label = labelled_ ? row_[label_] : 0;
     const bool is_class = label >= 0 && label <= largest_class
                           && label == std::floor(label);
     if (at != last || (!regression_ && !is_class))
@@ -70,9 +76,9 @@ public:
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(static_cast<float>(row_[i]));
-    if (regression_)
+    if (labelled_ && regression_)
       out_.targets.push_back(static_cast<float>(label));
-    else
+    else if (labelled_)
       out_.labels.push_back(static_cast<int32_t>(label));
     return true;
   }
@@ -83,9 +89,9 @@ public:
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(number(row[i], i));
-    if (regression_)
+    if (labelled_ && regression_)
       out_.targets.push_back(number(row[label_], label_));
-    else
+    else if (labelled_)
       out_.labels.push_back(class_of(row[label_]));
   }
 
@@ -104,14 +110,18 @@ private:
   /// Learns the columns from the first line; true where that is all it says.
   bool start(const CsvRow& first) {
     width_ = first.size();
-    if (width_ < 2)
+    labelled_ = option(spec_, "label") != no_label || has_name(first, no_label);
+    if (!labelled_ && !may_lack_label_)
+      rows_.refuse("label=none says that there is no label",
+                   "predict alone takes such samples");
+    if (width_ < 2 && labelled_)
       rows_.refuse("has one column, a label without features",
                    "give sep=… if another character separates");
     const bool header = csv_has_header(spec_);
     if (header)
       rows_.check_names(first);
-    label_ = width_ - 1;
-    if (const auto wanted = option(spec_, "label"))
+    label_ = labelled_ ? width_ - 1 : width_;
+    if (const auto wanted = option(spec_, "label"); wanted && labelled_)
       label_ = find_label(*wanted, first);
     for (size_t i = 0; header && i < width_; ++i)
       if (i != label_)
@@ -120,6 +130,12 @@ private:
     if (!header)
       names_.clear();
     return header;
+  }
+
+  static bool has_name(const CsvRow& first, std::string_view wanted) {
+    return std::ranges::any_of(first, [&](auto name) {
+      return trimmed(name) == wanted;
+    });
   }
 
   size_t find_label(const std::string& wanted, const CsvRow& first) {
@@ -136,7 +152,8 @@ private:
     });
     if (found == first.end())
       rows_.refuse("has no column " + in_quotes(wanted),
-                   "give label= one of the header's names, or an index");
+                   "give label= one of the header's names, an index, or none "
+                   "to predict for samples without a label");
     return static_cast<size_t>(found - first.begin());
   }
 
@@ -170,6 +187,8 @@ private:
   char separator_;
   std::vector<double> row_; ///< of the line that is being read
   bool regression_;
+  bool may_lack_label_;
+  bool labelled_ = true;
   size_t width_ = 0;
   size_t label_ = 0;
   std::vector<std::string> names_;
@@ -189,7 +208,7 @@ void check_csv(const DataSpec& spec) {
     refuse(spec, "na= says what a missing value is, which goes with columns= "
                  "alone");
   const auto label = option(spec, "label");
-  if (!header && label && !is_column_index(*label))
+  if (!header && label && label != no_label && !is_column_index(*label))
     refuse(spec, "label=" + *label
                    + " is a name, but header=false; give the "
                      "column's index from 0");
@@ -213,7 +232,7 @@ void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {
                          + in_quotes(eval->columns[i]) + " where the training "
                          + "part has " + in_quotes(train.columns[i])
                          + "; order them alike");
-  if (train.shape.label == LabelKind::classes)
+  if (train.shape.label == LabelKind::classes && train.labelled)
     fit_classes(train, eval);
 }
 

@@ -204,6 +204,42 @@ class Predict(unittest.TestCase):
             self.assertRegex(done.stderr, r"\Atroupe: .*names no labels; write "
                              r"npy:FILE\?labels=FILE\n\Z")
 
+    def test_a_plain_table_needs_neither_label_nor_model_to_be_predicted(self):
+        draw = random.Random(5)
+        rows = [[draw.randrange(100) for _ in range(4)] for _ in range(60)]
+        known, new = self.path("known.csv"), self.path("new.csv")
+        with open(known, "w") as file:
+            file.write("a,b,c,d,kind\n")
+            file.writelines(f"{','.join(map(str, x))},{sum(x) % 3}\n"
+                            for x in rows)
+        with open(new, "w") as file:
+            file.write("a,b,c,d\n")
+            file.writelines(f"{','.join(map(str, x))}\n" for x in rows)
+        saved, out = self.path("table.safetensors"), self.path("table.txt")
+        with Run("--data", f"csv:{known}", "--model", "mlp:4-16-3", "--steps",
+                 "20", "--save", saved, "--strategy", "one_device") as run:
+            run.finish()
+
+        def predict(data, status=0):
+            done = self.troupe("predict", "--data", data, "--checkpoint", saved,
+                               "--out", out)
+            self.assertEqual(done.returncode, status, done.stderr)
+            if status:
+                return done.stderr
+            with open(out) as file:
+                return file.read()
+        self.assertEqual(predict(f"csv:{new}?label=none"),
+                         predict(f"csv:{known}"))
+        self.assertIn("takes 4 inputs but the data has 3",
+                      predict(f"csv:{new}", 1))
+        done = self.troupe("evaluate", "--data", f"csv:{known}", "--checkpoint",
+                           saved)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.troupe("evaluate", "--data", f"csv:{new}?label=none",
+                           "--checkpoint", saved)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("predict alone takes such samples", done.stderr)
+
     def test_threads_do_not_change_predictions(self):
         predictions = self.predict("mirrored", *self.data)
         for threads in ("1", "2", "8"):

@@ -214,6 +214,9 @@ void draw_hosts(Scenario& out, uint64_t seed) {
   out.reckless = out.kept = out.standby = false;
 }
 
+/// Every how many of them may lose more than the job promises to survive.
+constexpr uint64_t reckless_rough = 6;
+
 /// … of rough ones.
 void draw_rough(Scenario& out, uint64_t seed) {
   Random draw{seed + 6'118'033};
@@ -229,7 +232,8 @@ void draw_rough(Scenario& out, uint64_t seed) {
     out.staleness = -1;
   out.free_rows = false;
   out.changes = out.switches = 0;
-  out.reckless = false;
+  // Some are told to end while they roll back, or after.
+  out.reckless = out.kind == Kind::sync && seed % reckless_rough == 0;
   out.standby = draw.chance(35);
   out.kept = out.standby || draw.chance(60);
 }

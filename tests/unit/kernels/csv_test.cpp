@@ -121,6 +121,28 @@ BOOST_AUTO_TEST_CASE(bad_options_are_found_without_the_file) {
     refuses_spec(std::string{"csv:f?sep="} + sep, {"separates nothing"});
 }
 
+BOOST_AUTO_TEST_CASE(samples_to_predict_need_no_label) {
+  const Folder folder;
+  const auto path = folder.put("f", "x,y\n1,5\n\"0.5\",6\n");
+  troupe::ReadLimits limits;
+  limits.unlabelled = true;
+  for (const auto* task : {"classes", "regression"}) {
+    const auto set =
+      *troupe::load_data(
+         troupe::parse_data_spec("csv:" + path + "?label=none&task=" + task),
+         {}, limits)
+         .train;
+    BOOST_TEST(!set.labelled);
+    BOOST_TEST(set.samples() == 2u);
+    check_same(set.values, Floats{1, 5, 0.5F, 6});
+    BOOST_TEST((set.shape.label
+                == (*task == 'c' ? LabelKind::classes : LabelKind::number)));
+  }
+  BOOST_CHECK_THROW(load("csv:" + path + "?label=none"), troupe::InputError);
+  // A column may be called so.
+  check_same(load_text("none,x\n1,5\n0,6\n", "?label=none").labels, Ints{1, 0});
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_file_has_the_columns_of_training) {
   const Folder folder;
   const auto train = "csv:" + folder.put("train", "y;a;b\n1;2;3\n2;5;6\n")
