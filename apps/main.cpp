@@ -127,19 +127,45 @@ int fail(const std::string& what, int status) {
 /// Whose answer is what it prints fails, as it does on a full disk.
 void fill_standard_streams(bool answers) {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    const bool lost = stream == STDOUT_FILENO && answers;
-    if (fcntl(stream, F_GETFD) < 0
-        && open(lost ? "/dev/full" : "/dev/null",
-                stream == STDIN_FILENO ? O_RDONLY : O_WRONLY)
-             < 0)
+    if (fcntl(stream, F_GETFD) >= 0)
+      continue;
+    if (stream == STDOUT_FILENO && answers && open("/dev/full", O_WRONLY) >= 0)
+      continue;
+    if (open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0)
       return; // nor would anything else be opened
   }
 }
 
+/// Whether what is being ended for is a lack of memory, or of what takes some.
+/// Without an exception at hand: one is on its way, and what it passes cannot
+/// be left so.
+bool lacks_memory() {
+  const auto why = std::current_exception();
+  if (!why)
+    return std::uncaught_exceptions() > 0;
+  try {
+    std::rethrow_exception(why);
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (const std::system_error& failure) {
+    return failure.code() == std::errc::resource_unavailable_try_again
+           || failure.code() == std::errc::not_enough_memory;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::string line_without_memory; ///< made while there is some
+std::terminate_handler usual_end = nullptr;
+
 /// What has too little memory may end in the midst of something: with a line
 /// all the same.
 [[noreturn]] void end_without_memory() {
-  std::fprintf(stderr, "troupe: %s\n", out_of_memory().c_str());
+  if (!lacks_memory())
+    usual_end();
+  const auto& line = line_without_memory;
+  [[maybe_unused]] const auto done = write(STDERR_FILENO, line.data(),
+                                           line.size());
   _exit(1);
 }
 
@@ -153,8 +179,10 @@ void settle_in(bool answers) {
   // Where it is ignored, the system buries children before anybody has seen how
   // they ended; and a program inherits that.
   std::signal(SIGCHLD, SIG_DFL);
-  if (spare_address_space())
-    std::set_terminate(end_without_memory);
+  if (spare_address_space()) {
+    line_without_memory = "troupe: " + out_of_memory() + '\n';
+    usual_end = std::set_terminate(end_without_memory);
+  }
 }
 
 /// The first process of a container is given those whose parents have ended.

@@ -162,7 +162,10 @@ private:
         unanswered_since_ = Clock::now();
       self_
         ->request(caf::actor_cast<coordinator_actor>(real_),
-                  std::clamp(loss_, answer_deadline, longest_answer), asking())
+                  options_.replace
+                    ? longest_answer
+                    : std::clamp(loss_, answer_deadline, longest_answer),
+                  asking())
         .then(
           [this, asked = real_,
            as = introductions_.incarnation()](const JobInfo& info) {
@@ -170,8 +173,10 @@ private:
               heard(info, as);
           },
           [this, asked = real_](const caf::error& why) {
-            if (asked == real_ && why != caf::sec::request_timeout)
-              look_elsewhere(); // it says itself that it may not lead
+            if (asked != real_ || why == caf::sec::request_timeout)
+              return;
+            unanswered_ = {};
+            look_elsewhere(); // it says itself that it may not lead
           });
     }
     self_->delayed_send(self_, sign_period_, caf::timeout_atom_v);

@@ -55,6 +55,8 @@ void CoordinatorState::on(const Attach& attach) {
     self_->monitor(supervisor_);
     if (ending_.outcome)
       self_->send(supervisor_, *ending_.outcome);
+    else if (course_.is_stopped())
+      self_->send(supervisor_, StopRequest{course_.why()});
     return;
   }
   auto observer = caf::actor_cast<observer_actor>(self_->current_sender());

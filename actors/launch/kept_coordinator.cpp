@@ -22,7 +22,8 @@ constexpr std::chrono::seconds start_deadline{60}; ///< since its last line
 struct KeptCoordinator::Shared {
   std::mutex mutex;
   std::function<void(const ChildProcesses::Exit&)> died;
-  int pid = 0; ///< of its newest process
+  int pid = 0;            ///< of its newest process
+  std::string why_killed; ///< that one; empty: by others, or not
   RoleDeaths deaths;
   uint64_t lines = 0;                      ///< that it has printed
   std::optional<ChildProcesses::Exit> end; ///< none: its process runs
@@ -144,13 +145,19 @@ std::optional<RunResult> KeptCoordinator::ended() const {
   return shared_->result;
 }
 
-void KeptCoordinator::kill() const {
+void KeptCoordinator::kill(const std::string& why) const {
   int pid = 0;
   {
     const std::lock_guard guard{shared_->mutex};
     pid = shared_->pid;
+    shared_->why_killed = why;
   }
   processes_->signal(pid, SIGKILL);
+}
+
+std::string KeptCoordinator::why_killed() const {
+  const std::lock_guard guard{shared_->mutex};
+  return shared_->why_killed;
 }
 
 void KeptCoordinator::restart() {
@@ -165,6 +172,7 @@ void KeptCoordinator::begin() {
     const std::lock_guard guard{shared_->mutex};
     shared_->end.reset();
     shared_->result.reset();
+    shared_->why_killed.clear();
   }
   run([](const std::string&) {},
       [shared = shared_](const ChildProcesses::Exit& exit) {

@@ -39,8 +39,10 @@ public:
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
   /// Starts it, and waits for nothing: a standby.
   void begin();
-  /// Ends its process (SIGKILL), whose end is told as any.
-  void kill() const;
+  /// Ends its process (SIGKILL).
+  void kill(const std::string& why) const;
+  /// Why this one has ended the newest process that has; empty: it has not.
+  std::string why_killed() const;
   /// Starts it again. Not to be called from `died`.
   /// Errors: InputError without a journal to go on from; std::runtime_error
   /// with the system's reason.

@@ -506,7 +506,7 @@ void run_role_process(const RoleProcessOptions& asked) {
     for (auto& role : roles)
       role.join(*links);
     if (options.by_hand)
-      waiting.tell("takes part in the job of " + options.coordinator);
+      waiting.tell("joins the job of " + options.coordinator);
   } catch (const InputError& failure) {
     for (auto& role : roles)
       role.fail(self, failure.what());
@@ -520,8 +520,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   for (auto& role : roles)
     role.forget();
   if (options.by_hand)
-    waiting.tell(options.leave && !options.leave().empty() ? "has left"
-                                                           : "the run is over");
+    waiting.tell("is done");
 }
 
 } // namespace troupe

@@ -25,7 +25,7 @@ struct RoleProcessOptions {
   RoleId role;
   /// It is a worker, and the shard of its number as well.
   bool paired = false;
-  bool by_hand = false;    ///< says that it has joined, and how it ends
+  bool by_hand = false;    ///< says that it joins, and that it is done
   std::string coordinator; ///< HOST:PORT
   CertificateSource certificates;
   /// HOST:PORT; empty: a port of the address that leads to the coordinator.

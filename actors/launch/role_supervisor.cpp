@@ -180,7 +180,9 @@ private:
       return;
     }
     const RoleId role{RoleKind::coordinator, 0};
-    const auto death = options_.deaths->explain(exit);
+    auto death = options_.deaths->explain(exit);
+    if (const auto why = kept.why_killed(); !why.empty())
+      death = {why, {}};
     const auto verdict = budget_.died(role, death.how, death.life);
     if (!verdict.restart) {
       end_run(verdict.reason);

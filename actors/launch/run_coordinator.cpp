@@ -142,12 +142,19 @@ RunResult run_coordinator_process(const RunOptions& options,
   for (const auto& voter : process.voters)
     if (const auto place = parse_endpoint(voter))
       run.standby_hosts.push_back(place->host);
+  std::optional<SignOfLife> starting{
+    std::in_place, options.events.note,
+    SignOfLife::Options{"the checkpoint is still being read",
+                        std::chrono::seconds{10},
+                        std::numeric_limits<int>::max()}};
+  starting->begin();
   auto coordinator = start_coordinator(
     system, run, data, *journal, proposer ? SteadyClock::now() : options.began,
     [&](bool leaves_host) {
       return leaves_host ? metrics_guard(config.tls(), options.metrics_token)
                          : metrics_guard();
     });
+  starting.reset();
   const auto deposed = std::make_shared<std::atomic<bool>>(false);
   if (proposer)
     proposer->on_deposed([deposed, actor = coordinator.actor] {

@@ -237,8 +237,7 @@ struct ChildProcesses::Impl {
       bool seen = false;
       {
         std::unique_lock guard{mutex};
-        seen = waitpid(at->first, &status, 0) == at->first;
-        forget(at->first);
+        seen = bury(at->first, status);
         at = children.erase(at);
         ++signs;
         changed.notify_all();
@@ -255,10 +254,13 @@ struct ChildProcesses::Impl {
     }
   }
 
-  static void forget(int pid) {
+  /// Its number is another child's from here on. Returns whether it was told
+  /// how the process ended.
+  static bool bury(int pid, int& status) {
     auto& own = own_children();
     const std::lock_guard known{own.mutex};
     own.ids.erase(pid);
+    return waitpid(pid, &status, 0) == pid;
   }
 
   void run() {

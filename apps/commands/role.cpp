@@ -20,9 +20,10 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
-#include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -74,6 +75,16 @@ void join_by_token(const Settings& settings, Interrupt& interrupt) {
   });
 }
 
+/// A launcher waits as long as it is said that this goes on.
+JobData read_data(const JobOptions& job,
+                  const std::function<void(const std::string&)>& say) {
+  SignOfLife reading{say,
+                     {"the data are still being read", std::chrono::seconds{10},
+                      std::numeric_limits<int>::max()}};
+  reading.begin();
+  return load_job_data(job);
+}
+
 int play_coordinator(const Settings& settings) {
   const RunTime time;
   const auto began = std::chrono::steady_clock::now();
@@ -96,10 +107,8 @@ int play_coordinator(const Settings& settings) {
   run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);
   // A launcher waits for the address on this process's standard output.
-  std::optional<SignOfLife> starting;
-  run.events.note = [&console, &starting](const std::string& line) {
+  run.events.note = [&console](const std::string& line) {
     if (line.starts_with(listening_prefix)) {
-      starting.reset();
       std::printf("%s\n", line.c_str());
       std::fflush(stdout);
     } else {
@@ -121,20 +130,17 @@ int play_coordinator(const Settings& settings) {
   interrupt.undisturbed([&settings] { ready_certificates(settings); });
   std::optional<OwnJournal> own;
   if (settings.journal.empty() && settings.voters.empty()) {
-    own.emplace(settings.certificates, settings.listen);
+    interrupt.undisturbed([&] {
+      own.emplace(settings.certificates, settings.listen);
+      if (!own->lock_path().empty())
+        interrupt.removes(own->lock_path());
+    });
     run.journal = own->path();
-    if (!own->lock_path().empty())
-      interrupt.removes(own->lock_path());
     if (!own->why().empty())
       run.notes->put("no journal is kept, so the run ends with this process: "
                      + own->why());
   }
-  starting.emplace(run.events.note,
-                   SignOfLife::Options{"data and checkpoints are still being "
-                                       "read",
-                                       std::chrono::seconds{10}, INT_MAX});
-  starting->begin();
-  auto data = load_job_data(settings.job);
+  auto data = read_data(settings.job, run.events.note);
   // From here on it ends in good order, and its journal goes with it.
   interrupt.reason();
   auto result = run_coordinator_process(run, std::move(data), process);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/sockets/descriptor.hpp"
+#include "apps/process/name_lock.hpp"
 
 #include <string>
 
@@ -18,18 +18,15 @@ public:
   /// Empty: none can be kept, and `why` says so.
   const std::string& path() const { return path_; }
   const std::string& why() const { return why_; }
-  /// By which others are kept out; empty: there is none.
-  const std::string& lock_path() const { return lock_path_; }
-  /// The run is over: nothing of it stays.
-  void remove();
+  /// The file by which others are kept out; empty: there is none.
+  std::string lock_path() const { return lock_.held() ? lock_.path() : ""; }
+  /// The run is over.
+  void remove() const;
 
 private:
-  void remove_files() const;
-
   std::string path_;
-  std::string lock_path_;
   std::string why_;
-  Descriptor lock_;
+  NameLock lock_;
 };
 
 } // namespace troupe

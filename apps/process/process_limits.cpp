@@ -62,6 +62,7 @@ public:
   };
   /// 0, or why the system does not give as many.
   int start(uint64_t count, Size size) {
+    takes_heap_ = size == Size::usual;
     std::vector<pthread_t> threads;
     pthread_attr_t like;
     pthread_attr_init(&like);
@@ -74,8 +75,10 @@ public:
       failure = pthread_create(
         &thread, &like,
         [](void* self) -> void* {
-          void* first = ::operator new(1); // makes a heap for this thread
-          static_cast<Trial*>(self)->wait();
+          auto& trial = *static_cast<Trial*>(self);
+          // The first one makes a heap for this thread.
+          void* first = trial.takes_heap_ ? ::operator new(1) : nullptr;
+          trial.wait();
           ::operator delete(first);
           return nullptr;
         },
@@ -103,6 +106,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false;
+  bool takes_heap_ = false;
 };
 
 void require_threads(uint64_t needed) {
@@ -121,15 +125,15 @@ void require_threads(uint64_t needed) {
     + "; raise it, or use fewer workers, shards or --threads-per-device");
 }
 
-/// "ulimit -v allows 512 MiB, ulimit -d 1 GiB"; empty: neither is limited.
+/// "512 MiB (ulimit -v), 1 GiB (ulimit -d)"; empty: neither is limited.
 std::string limits_of_address_space() {
   std::string out;
   for (const auto& [what, name] :
        {std::pair{RLIMIT_AS, "-v"}, {RLIMIT_DATA, "-d"}}) {
     rlimit limit{};
     if (getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-      out += (out.empty() ? "ulimit " : ", ulimit ") + std::string{name}
-             + " allows " + in_units(limit.rlim_cur);
+      out += (out.empty() ? "" : ", ") + in_units(limit.rlim_cur) + " (ulimit "
+             + name + ')';
   }
   return out;
 }
@@ -141,11 +145,15 @@ void require_address_space_for(uint64_t threads) {
     return;
   if (Trial{}.start(threads, Trial::Size::usual) == 0)
     return;
-  rlimit stack{};
-  getrlimit(RLIMIT_STACK, &stack);
-  throw InputError(limits + " of a process, and one of this run needs room for "
-                   + std::to_string(threads) + " threads, each with a stack ("
-                   + in_units(stack.rlim_cur) + ", ulimit -s): raise it");
+  size_t stack = 0; // as it is where ulimit -s is "unlimited", too
+  pthread_attr_t usual;
+  pthread_attr_init(&usual);
+  pthread_attr_getstacksize(&usual, &stack);
+  pthread_attr_destroy(&usual);
+  throw InputError("a process may have " + limits
+                   + " of memory, and one of this run needs room for "
+                   + std::to_string(threads) + " threads, each with a stack of "
+                   + in_units(stack) + ": raise it");
 }
 
 } // namespace
@@ -226,16 +234,13 @@ bool spare_address_space() {
 }
 
 std::string out_of_memory() {
-  std::string limits;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    limits = "limit " + in_units(limit.rlim_cur) + " (ulimit -v)";
+  auto limits = limits_of_address_space();
   if (const auto group = read_control_group().memory_bytes; group > 0)
-    limits += (limits.empty() ? "limit " : ", ") + in_units(group)
+    limits += (limits.empty() ? "" : ", ") + in_units(group)
               + " (control group)";
-  return "out of memory"
-         + (limits.empty() ? std::string{": the machine has no more"}
-                           : ": " + limits);
+  return "out of memory: "
+         + (limits.empty() ? std::string{"the machine has no more"}
+                           : "limit " + limits);
 }
 
 std::string with_memory_told(const std::string& line) {
@@ -246,7 +251,7 @@ std::string with_memory_told(const std::string& line) {
   const std::string refused = std::strerror(EAGAIN);
   if (const auto limits = limits_of_address_space();
       out == refused && !limits.empty())
-    out = "no thread could be started: " + limits;
+    out = "no thread could be started: limit " + limits;
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "actors/process/child_processes.hpp"
 #include "actors/sockets/descriptor.hpp"
 #include "actors/sockets/endpoint.hpp"
+#include "apps/process/name_lock.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/process/reserved_port.hpp"
 #include "apps/process/run_folder.hpp"
@@ -14,7 +15,6 @@
 #include "kernels/files/file_error.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ std::string journal_of(const Settings& settings, const RunFolder& folder) {
 }
 
 /// A run never writes into the journal of another one, also where both begin
-/// at one moment: it takes the name with an empty file, which it holds locked.
+/// at one moment: it takes the name with an empty file and a lock beside it.
 /// One that a run which was killed has left empty may be taken; one that nobody
 /// came to write is given back.
 class JournalName {
@@ -50,17 +50,8 @@ public:
   /// `named`: by the user, and not to be there.
   /// Errors: InputError where it is, or cannot be made.
   JournalName(std::string path, bool named) : path_(std::move(path)) {
-    if (!named)
-      return;
-    held_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-    if (!held_)
-      fail_to_write("--journal " + path_, errno);
-    struct stat about {};
-    if (::flock(held_.get(), LOCK_EX | LOCK_NB) != 0
-        || ::fstat(held_.get(), &about) != 0 || about.st_size > 0)
-      throw InputError("--journal " + path_
-                       + ": is there already (`troupe events " + path_
-                       + "` shows its run); remove it or name another file");
+    if (named)
+      take();
   }
   ~JournalName() {
     std::error_code failure;
@@ -70,9 +61,30 @@ public:
   JournalName(const JournalName&) = delete;
   JournalName& operator=(const JournalName&) = delete;
 
+  /// Empty: there is none.
+  std::string lock_path() const { return lock_.held() ? lock_.path() : ""; }
+
 private:
+  void take() {
+    try {
+      lock_ = NameLock{path_};
+    } catch (const FileError& failure) {
+      fail_to_write("--journal " + path_, failure.code());
+    }
+    const Descriptor file{
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)};
+    if (!file && errno != ENXIO) // a pipe that nobody reads
+      fail_to_write("--journal " + path_, errno);
+    struct stat about {};
+    if (!lock_.held() || !file || ::fstat(file.get(), &about) != 0
+        || !S_ISREG(about.st_mode) || about.st_size > 0)
+      throw InputError("--journal " + path_
+                       + ": is there already (`troupe events " + path_
+                       + "` shows its run); remove it or name another file");
+  }
+
   std::string path_;
-  Descriptor held_;
+  NameLock lock_;
 };
 
 /// Errors: InputError where it cannot be written whole.
@@ -173,6 +185,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   coordinator.journal = journal_of(settings, folder);
   const JournalName journal_name{coordinator.journal,
                                  !settings.journal.empty()};
+  if (interrupt && !journal_name.lock_path().empty())
+    interrupt->removes(journal_name.lock_path());
   coordinator.standby = false;     // it has one, and is none
   coordinator.summary.clear();     // this process writes it
   coordinator.report.clear();      // the same

@@ -41,7 +41,10 @@ bool is_one_file(const std::string& one, const std::string& other) {
     return fs::weakly_canonical(fs::absolute(path, failure), failure);
   };
   const auto first = place(one);
-  return first == place(other) && !first.empty() && !failure;
+  const auto kind = fs::status(first, failure).type();
+  return first == place(other) && !first.empty()
+         && (kind == fs::file_type::not_found || kind == fs::file_type::regular
+             || kind == fs::file_type::directory);
 }
 
 /// What is written last would be all that is there.
@@ -53,6 +56,7 @@ void check_outputs(const Settings& settings) {
     {"--timeline", settings.timeline},
     {"--journal", settings.journal},
     {"--log-dir", settings.log_dir},
+    {"--flight", settings.flight},
     {"--checkpoint-dir", settings.checkpoints.dir},
   };
   for (size_t i = 0; i < outputs.size(); ++i)

@@ -49,7 +49,7 @@ void let_signals_go() {
 }
 
 struct Interrupt::State {
-  std::mutex mutex;
+  std::recursive_mutex mutex; ///< undisturbed() calls what takes it again
   int received = 0;
   bool asked = false;
   const char* line = nullptr; ///< of an end at the first signal

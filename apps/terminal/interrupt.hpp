@@ -32,8 +32,8 @@ public:
   /// Empty until a signal came; then "interrupted", "terminated" or "hung up".
   std::string reason() const;
 
-  /// Calls `call`, which must not ask for the reason: a signal that would end
-  /// the process at once waits until it is done. Throws what it throws.
+  /// Calls `call`: a signal that would end the process at once waits until it
+  /// is done. Throws what it throws.
   void undisturbed(const std::function<void()>& call);
   /// This folder or file goes, too, when the process ends at once; so does each
   /// that was named before.

@@ -130,7 +130,7 @@ class OutOfMemory(unittest.TestCase):
         def enter():
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         run = self.start(*SMALL, "--strategy", "one_device", "--epochs", "1",
-                         *MORE, preexec_fn=enter)
+                         "--threads-per-device", "1", *MORE, preexec_fn=enter)
         run.finish(1)
         self.assertRegex(run.error(), r"\Atroupe: synthetic:digits takes \S+ "
                          r"MiB of memory and \S+ [KM]iB are free; draw fewer "

@@ -5,6 +5,7 @@ nothing of a job listens beyond this machine unless told to."""
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -104,11 +105,11 @@ class RolesByHand(unittest.TestCase):
     def test_roles_by_flags_make_the_same_weights(self):
         coordinator = self.coordinator(*JOB, *TWO_WORKERS)
         members = [self.member(role, coordinator) for role in MEMBERS]
+        address = re.escape(coordinator.address())
         self.check_undisturbed(coordinator, members, self.expected)
         for role, member in zip(MEMBERS, members):
-            self.assertRegex(member.output(), rf"{role}: takes part in the job of "
-                             rf"{coordinator.address()}\n{role}: the run is "
-                             r"over\n\Z")
+            self.assertRegex(member.output(), rf"{role}: joins the job of {address}"
+                             rf"\n{role}: is done\n\Z")
         self.assertNotIn("still being written", coordinator.output())
 
     def test_roles_by_tf_config_make_the_same_weights_in_any_order(self):

@@ -295,15 +295,16 @@ class SmallMachine(OwnFolder):
                                    "-v 300000"))):
             for limit in limits:
                 with self.subTest(way=way, limit=limit), Run(
-                        *JOB, *way, "--steps", "20", command=[
+                        *JOB, *way, "--steps", "20", "--threads-per-device",
+                        "1", command=[
                             "bash", "-c", f'ulimit {limit}; exec "$0" "$@"',
                             TROUPE]) as run:
                     status = run.process.wait(60)
                     ends[status] += 1
                     self.assertIn(status, (0, 1), run.error() + run.output())
                     if status:
-                        self.assertRegex(run.error(), r"\Atroupe: [^\n]*(ulimit|"
-                                         r"out of memory)[^\n]*\n\Z")
+                        self.assertRegex(run.error(), rf"\Atroupe: [^\n]*\(ulimit "
+                                         rf"{limit[:2]}\)[^\n]*\n\Z")
         print(dict(ends))
         self.assertGreater(ends[1], 3)
 
