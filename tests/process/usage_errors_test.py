@@ -294,7 +294,10 @@ class UsageErrors(unittest.TestCase):
             struct.pack("<Q", 1 << 60) + b"{}")
         self.check([*predict, "lying.st"], 1, r"lying\.st")
         (self.folder / "none.st").write_bytes(struct.pack("<Q", 2) + b"{}")
-        self.check([*predict, "none.st"], 1, r"none\.st: tensor dense_0/weight")
+        self.check([*predict, "none.st"], 1, r"none\.st: does not say of which "
+                   "model it is; add --model")
+        self.check([*predict, "none.st", "--model", "mlp:784-10"], 1,
+                   r"none\.st: tensor dense_0/weight")
 
     def test_an_output_that_has_no_place_is_found_before_the_work(self):
         self.check_table([

@@ -301,6 +301,8 @@ void Cluster::supervise(const Letter& letter) {
       if (members_.contains(role))
         runtime_.kill(members_.at(role).process, "it does not leave");
     });
+  } else if (const auto* told = letter.as<StopRequest>()) {
+    runtime_.send(supervisor_, to_coordinator_, troupe::sim::letter(*told));
   } else if (const auto* finished = letter.as<Finished>()) {
     if (over_ && scenario_.rough)
       return; // of a coordinator that took over when all had gone
