@@ -22,6 +22,7 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -123,7 +124,7 @@ struct ChildProcesses::Impl {
   };
 
   explicit Impl(Options how)
-    : options(how), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : options(std::move(how)), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     // Signals are for others: of the first process of a container one that
     // came to this thread would be lost.
     sigset_t all;
@@ -321,7 +322,7 @@ struct ChildProcesses::Impl {
 ChildProcesses::ChildProcesses() : ChildProcesses(Options{}) {}
 
 ChildProcesses::ChildProcesses(Options options)
-  : impl_(std::make_unique<Impl>(options)) {}
+  : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 ChildProcesses::~ChildProcesses() {
   {

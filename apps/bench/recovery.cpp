@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <span>
 
@@ -13,9 +14,8 @@ namespace {
 
 /// The value below which a share of them lies; `sorted` is not empty.
 double quantile(const std::vector<double>& sorted, double share) {
-  const auto at =
-    static_cast<size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5);
-  return sorted[at];
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return sorted[static_cast<size_t>(std::lround(share * last))];
 }
 
 nlohmann::json row_of(const RecoveryKind& kind, std::vector<double> ms) {

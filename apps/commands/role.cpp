@@ -140,10 +140,10 @@ int play_coordinator(const Settings& settings) {
       run.notes->put("no journal is kept, so the run ends with this process: "
                      + own->why());
   }
-  auto data = read_data(settings.job, run.events.note);
+  const auto data = read_data(settings.job, run.events.note);
   // From here on it ends in good order, and its journal goes with it.
   interrupt.reason();
-  auto result = run_coordinator_process(run, std::move(data), process);
+  auto result = run_coordinator_process(run, data, process);
   if (own)
     own->remove();
   return conclude(console, result);
