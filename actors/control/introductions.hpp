@@ -13,8 +13,9 @@ struct Said { ///< something, by someone
   caf::message message;
 };
 
-/// What makes those behind a control line known to a coordinator, so that the
-/// next one must hear it too.
+/// What makes those behind a control line known to a coordinator, and what they
+/// have said for good (a wish to end, a role given up), so that the next one
+/// must hear it too.
 class Introductions {
 public:
   void remember(const Said& said) {
@@ -55,7 +56,7 @@ public:
 private:
   static bool introduces(const caf::message& x) {
     return x.match_elements<Join>() || x.match_elements<Attach>()
-           || x.match_elements<StopRequest>();
+           || x.match_elements<StopRequest>() || x.match_elements<GiveUp>();
   }
 
   std::vector<Said> said_;

@@ -25,8 +25,6 @@ constexpr int32_t terminated_status = 143;
 const std::string does_not_fit = "does not fit";
 /// What a coordinator says that took over when a role had been given up.
 const std::string did_not_join = "did not join";
-/// The same, where it was told to end.
-const std::string waits_in_vain = "the roles did not stop in time";
 
 } // namespace
 
@@ -230,8 +228,7 @@ void ClusterRough::check_early_end(const Cluster& cluster) {
   if (lacks
       && (line.find(does_not_fit) != std::string::npos
           || (cluster.scenario_.kept
-              && (line.find(did_not_join) != std::string::npos
-                  || line.find(waits_in_vain) != std::string::npos))))
+              && line.find(did_not_join) != std::string::npos)))
     return;
   if (!cluster.signalled_ || cluster.status_ != terminated_status)
     throw Violation("I11", "the run failed: " + line);

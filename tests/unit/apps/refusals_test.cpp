@@ -26,10 +26,10 @@ BOOST_AUTO_TEST_CASE(flags_of_checkpoints_need_a_folder_for_them) {
 }
 
 BOOST_AUTO_TEST_CASE(each_output_has_a_place_of_its_own) {
-  const std::vector<const char*> outputs{"--save",          "--report",
-                                         "--summary",       "--timeline",
-                                         "--journal",       "--log-dir",
-                                         "--checkpoint-dir"};
+  const std::vector<const char*> outputs{"--save",    "--report",
+                                         "--summary", "--timeline",
+                                         "--journal", "--log-dir",
+                                         "--flight",  "--checkpoint-dir"};
   for (size_t i = 0; i < outputs.size(); ++i)
     for (size_t k = i + 1; k < outputs.size(); ++k)
       check_has(train_usage({outputs[k], "one", outputs[i], "./folder/../one"}),
