@@ -31,6 +31,9 @@ constexpr uint64_t useful_descriptors = 1024;
 constexpr uint64_t descriptors_a_role = 6;
 constexpr uint64_t base_threads = 16;
 constexpr uint64_t role_threads = 12; ///< of a role's process
+/// Data, messages and further threads of a process: far more than those of the
+/// smallest jobs take.
+constexpr size_t address_space_beside = size_t{64} << 20;
 
 uint64_t roles_of(const Plan& plan) {
   return std::max<uint64_t>(1, plan.of_kind(RoleKind::worker).size()
@@ -143,7 +146,13 @@ void require_address_space_for(uint64_t threads) {
   const auto limits = limits_of_address_space();
   if (limits.empty())
     return;
-  if (Trial{}.start(threads, Trial::Size::usual) == 0)
+  void* beside = mmap(nullptr, address_space_beside, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const bool fits = beside != MAP_FAILED
+                    && Trial{}.start(threads, Trial::Size::usual) == 0;
+  if (beside != MAP_FAILED)
+    munmap(beside, address_space_beside);
+  if (fits)
     return;
   size_t stack = 0; // as it is where ulimit -s is "unlimited", too
   pthread_attr_t usual;
@@ -153,7 +162,8 @@ void require_address_space_for(uint64_t threads) {
   throw InputError("a process may have " + limits
                    + " of memory, and one of this run needs room for "
                    + std::to_string(threads) + " threads, each with a stack of "
-                   + in_units(stack) + ": raise it");
+                   + in_units(stack) + ", and "
+                   + in_units(address_space_beside) + " beside: raise it");
 }
 
 } // namespace

@@ -289,7 +289,8 @@ class SmallMachine(OwnFolder):
 
     def test_too_little_address_space_is_a_line_and_no_hang(self):
         ends = collections.Counter()
-        for way, limits in ((SERVED, ("-v 150000", "-v 250000", "-v 450000",
+        for way, limits in ((SERVED, ("-v 150000", "-v 240000", "-v 250000",
+                                      "-v 280000", "-v 310000", "-v 450000",
                                       "-v 700000", "-d 70000")),
                             (ONE_DEVICE, ("-d 15000", "-d 30000", "-v 100000",
                                    "-v 300000"))):
