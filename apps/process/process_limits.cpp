@@ -162,8 +162,8 @@ void require_address_space_for(uint64_t threads) {
   throw InputError("a process may have " + limits
                    + " of memory, and one of this run needs room for "
                    + std::to_string(threads) + " threads, each with a stack of "
-                   + in_units(stack) + ", and "
-                   + in_units(address_space_beside) + " beside: raise it");
+                   + in_units(stack) + ", and " + in_units(address_space_beside)
+                   + " beside: raise it");
 }
 
 } // namespace
