@@ -7,7 +7,7 @@
 #include "kernels/engine/executor.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/engine/replica.hpp"
-#include "kernels/pjrt/resident.hpp"
+#include "kernels/optimizer/resident_replica.hpp"
 
 #include <memory>
 #include <string>

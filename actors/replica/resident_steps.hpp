@@ -5,7 +5,7 @@
 #include "actors/replica/memory.hpp"
 #include "actors/replica/step_outcome.hpp"
 #include "actors/role/context.hpp"
-#include "kernels/pjrt/resident.hpp"
+#include "kernels/optimizer/resident_replica.hpp"
 
 #include <cstdint>
 #include <memory>

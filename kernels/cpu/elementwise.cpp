@@ -72,6 +72,7 @@ public:
       needs.backward_reads_output = kind_ != Activation::none;
     needs.in_place = true;
     needs.accumulates = true;
+    needs.passes_gradient = true;
     return needs;
   }
 

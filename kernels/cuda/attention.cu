@@ -36,12 +36,12 @@ struct Head {
   uint32_t head;
 
   __device__ uint64_t x(uint32_t part, uint32_t position) const {
-    return (uint64_t{row} * args.length + position) * 3 * args.width
-           + part * args.width + head * args.head();
+    return (uint64_t{row} * args.length + position) * args.stride()
+           + args.first(part, head);
   }
   __device__ uint64_t y(uint32_t position) const {
-    return (uint64_t{row} * args.length + position) * args.width
-           + head * args.head();
+    return (uint64_t{row} * args.length + position) * args.width()
+           + head * args.head;
   }
   __device__ uint64_t kept(uint32_t position) const {
     return (uint64_t{row} * args.heads + head) * args.length + position;
@@ -52,7 +52,7 @@ struct Head {
 /// are one element longer than a head: no bank conflicts down a column.
 __device__ void load_tile(float* to, const AttentionArgs& args,
                           const Head& head, int part, uint32_t begin) {
-  const auto size = args.head();
+  const auto size = args.head;
   for (auto i = threadIdx.y * warp + threadIdx.x; i < tile * size;
        i += warps * warp) {
     const auto position = begin + i / size;
@@ -91,7 +91,7 @@ template <uint32_t Parts>
 __global__ void __launch_bounds__(warps* warp)
   forward_kernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ float memory[];
-  const auto size = args.head();
+  const auto size = args.head;
   auto* keys = memory;
   auto* values = keys + tile * (size + 1);
   auto* queries = values + tile * (size + 1);
@@ -147,7 +147,7 @@ template <uint32_t Parts>
 __global__ void __launch_bounds__(warps* warp)
   query_gradient_kernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ float memory[];
-  const auto size = args.head();
+  const auto size = args.head;
   auto* keys = memory;
   auto* values = keys + tile * (size + 1);
   auto* queries = values + tile * (size + 1);
@@ -190,44 +190,48 @@ __global__ void __launch_bounds__(warps* warp)
 }
 
 // A warp takes a key; the block's 8 keys share the tiles of queries, of which
-// a lane takes one.
+// a lane takes one. Heads that share the key are added in their order.
 template <uint32_t Parts>
 __global__ void __launch_bounds__(warps* warp)
   key_gradient_kernel(const __grid_constant__ AttentionArgs args) {
   extern __shared__ float memory[];
-  const auto size = args.head();
+  const auto size = args.head;
   auto* queries = memory;
   auto* gradients = queries + tile * (size + 1);
   auto* own = gradients + tile * (size + 1);
-  const Head head{args, blockIdx.z, blockIdx.y};
+  const Head first_head{args, blockIdx.z, blockIdx.y * args.group()};
   const auto key = blockIdx.x * warps + threadIdx.y;
   auto* k = own + threadIdx.y * 2 * size;
   auto* v = k + size;
   const bool there = key < args.length;
   for (auto c = threadIdx.x; c < size; c += warp) {
-    k[c] = there ? args.scale * at(args.x, args.half_x, head.x(1, key) + c)
-                 : 0.0f;
-    v[c] = there ? at(args.x, args.half_x, head.x(2, key) + c) : 0.0f;
+    k[c] = there
+             ? args.scale * at(args.x, args.half_x, first_head.x(1, key) + c)
+             : 0.0f;
+    v[c] = there ? at(args.x, args.half_x, first_head.x(2, key) + c) : 0.0f;
   }
   float key_sum[Parts] = {};
   float value_sum[Parts] = {};
   const auto first = args.causal ? blockIdx.x * warps / tile * tile : 0;
-  for (auto begin = first; begin < args.length; begin += tile) {
-    __syncthreads();
-    load_tile(queries, args, head, 0, begin);
-    load_tile(gradients, args, head, 3, begin);
-    __syncthreads();
-    const auto query = begin + threadIdx.x;
-    const auto* q = queries + threadIdx.x * (size + 1);
-    const auto* dy = gradients + threadIdx.x * (size + 1);
-    const bool seen = there && query < args.length
-                      && (!args.causal || key <= query);
-    const auto kept = seen ? args.kept[head.kept(query)] : 0.0f;
-    const auto delta = seen ? args.delta[head.kept(query)] : 0.0f;
-    const auto p = seen ? expf(dot(k, q, size) - kept) : 0.0f;
-    const auto ds = seen ? p * (dot(v, dy, size) - delta) * args.scale : 0.0f;
-    add_rows(value_sum, p, gradients, size);
-    add_rows(key_sum, ds, queries, size);
+  for (uint32_t h = 0; h < args.group(); ++h) {
+    const Head head{args, blockIdx.z, first_head.head + h};
+    for (auto begin = first; begin < args.length; begin += tile) {
+      __syncthreads();
+      load_tile(queries, args, head, 0, begin);
+      load_tile(gradients, args, head, 3, begin);
+      __syncthreads();
+      const auto query = begin + threadIdx.x;
+      const auto* q = queries + threadIdx.x * (size + 1);
+      const auto* dy = gradients + threadIdx.x * (size + 1);
+      const bool seen = there && query < args.length
+                        && (!args.causal || key <= query);
+      const auto kept = seen ? args.kept[head.kept(query)] : 0.0f;
+      const auto delta = seen ? args.delta[head.kept(query)] : 0.0f;
+      const auto p = seen ? expf(dot(k, q, size) - kept) : 0.0f;
+      const auto ds = seen ? p * (dot(v, dy, size) - delta) * args.scale : 0.0f;
+      add_rows(value_sum, p, gradients, size);
+      add_rows(key_sum, ds, queries, size);
+    }
   }
   if (!there)
     return;
@@ -235,9 +239,9 @@ __global__ void __launch_bounds__(warps* warp)
   for (uint32_t i = 0; i < Parts; ++i)
     if (threadIdx.x + i * warp < size) {
       const auto c = threadIdx.x + i * warp;
-      put(args.dx, args.half_x, args.accumulate, head.x(1, key) + c,
+      put(args.dx, args.half_x, args.accumulate, first_head.x(1, key) + c,
           key_sum[i]);
-      put(args.dx, args.half_x, args.accumulate, head.x(2, key) + c,
+      put(args.dx, args.half_x, args.accumulate, first_head.x(2, key) + c,
           value_sum[i]);
     }
 }
@@ -250,7 +254,7 @@ __global__ void __launch_bounds__(warps* warp)
     return;
   const Head head{args, blockIdx.z, blockIdx.y};
   float sum = 0;
-  for (auto c = threadIdx.x; c < args.head(); c += warp)
+  for (auto c = threadIdx.x; c < args.head; c += warp)
     sum += at(args.y, args.half_y, head.y(query) + c)
            * at(args.dy, args.half_y, head.y(query) + c);
   sum = warp_sum(sum);
@@ -263,8 +267,8 @@ void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
   const dim3 grid(static_cast<uint32_t>(over(args.length, warps)), args.heads,
                   args.rows);
   const dim3 block(warp, warps);
-  const auto tiles = 2 * tile * (args.head() + 1);
-  const auto bytes = (tiles + (backward ? 2 : 1) * warps * args.head())
+  const auto tiles = 2 * tile * (args.head + 1);
+  const auto bytes = (tiles + (backward ? 2 : 1) * warps * args.head)
                      * sizeof(float);
   auto raise = [bytes](auto* kernel) {
     if (bytes > 48 * 1024)
@@ -280,16 +284,17 @@ void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
   raise(query_gradient_kernel<Parts>);
   query_gradient_kernel<Parts><<<grid, block, bytes, stream>>>(args);
   raise(key_gradient_kernel<Parts>);
-  key_gradient_kernel<Parts><<<grid, block, bytes, stream>>>(args);
+  const dim3 keys(grid.x, args.key_heads, args.rows);
+  key_gradient_kernel<Parts><<<keys, block, bytes, stream>>>(args);
 }
 
 void launch_for_head(const AttentionArgs& args, bool backward,
                      cudaStream_t stream) {
-  if (args.head() <= warp)
+  if (args.head <= warp)
     launch<1>(args, backward, stream);
-  else if (args.head() <= 2 * warp)
+  else if (args.head <= 2 * warp)
     launch<2>(args, backward, stream);
-  else if (args.head() <= 4 * warp)
+  else if (args.head <= 4 * warp)
     launch<4>(args, backward, stream);
   else
     launch<8>(args, backward, stream);
@@ -316,21 +321,22 @@ class Attention final : public CudaOperator {
 public:
   explicit Attention(const CudaOpSite& site) : CudaOperator(site) {
     args_.length = static_cast<uint32_t>(site.output().at(0));
-    args_.width = static_cast<uint32_t>(site.output().at(1));
     args_.heads = site.op().attributes.heads;
-    require(args_.heads > 0 && args_.width % args_.heads == 0,
+    args_.key_heads = site.op().attributes.key_heads();
+    const auto width = static_cast<uint32_t>(site.output().at(1));
+    require(args_.heads > 0 && width % args_.heads == 0
+              && args_.heads % args_.key_heads == 0,
             "heads of attention");
-    if (site.op().attributes.key_heads() != args_.heads)
-      throw InputError("operator " + name_ + ": " + site.context.name()
-                       + " has no kernel for key_value_heads fewer than heads; "
-                         "use --devices cpu:N");
-    args_.scale = 1.0f / std::sqrt(static_cast<float>(args_.head()));
+    args_.head = width / args_.heads;
+    require(site.input(0) == Shape{args_.length, args_.stride()},
+            "attention takes [t, queries, keys and values]");
+    args_.scale = 1.0f / std::sqrt(static_cast<float>(args_.head));
     args_.causal = site.op().attributes.causal;
     args_.half_x = site.half_input(0);
     args_.half_y = site.half_output();
-    if (args_.head() > 256)
+    if (args_.head > 256)
       throw InputError("operator " + name_ + ": heads of "
-                       + std::to_string(args_.head())
+                       + std::to_string(args_.head)
                        + " are more than the 256 that " + site.context.name()
                        + " computes; use more heads");
   }
@@ -363,10 +369,12 @@ public:
     pass.dx = args.input_gradients[0];
     pass.delta = args.scratch;
     pass.accumulate = args.accumulate_inputs[0] != 0;
-    if (fits_tensor_cores(pass))
+    if (fits_tensor_cores(pass)) {
+      require(!pass.accumulate, "a bfloat16 value has one reader");
       cuda::tensor_attention_backward(pass, stream());
-    else
+    } else {
       cuda::attention_backward(pass, stream());
+    }
     launched();
   }
 

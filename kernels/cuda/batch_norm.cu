@@ -2,7 +2,10 @@
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
+#include "kernels/cuda/pack.cuh"
 
+#include <algorithm>
+#include <bit>
 #include <vector>
 
 namespace troupe::kernels {
@@ -10,8 +13,6 @@ namespace troupe::kernels {
 namespace {
 
 using namespace cuda;
-
-constexpr uint32_t lanes = 8;
 
 struct ChannelArgs {
   const float* x;
@@ -21,7 +22,7 @@ struct ChannelArgs {
   const float* scale;
   const float* shift;
   Activation activation;
-  double* sums; ///< [chunks, 2, channels]
+  double2* sums; ///< [chunks, channels]
   uint64_t rows;
   uint64_t chunk_rows;
   uint32_t channels;
@@ -37,55 +38,87 @@ struct ChannelArgs {
   }
 };
 
-// A block takes 32 channels of a chunk of rows, as delta_kernel of columns.cu.
-__global__ void __launch_bounds__(warp* lanes)
+// A block takes blockDim.x channels of a chunk of rows, as delta_kernel of
+// columns.cu.
+__global__ void __launch_bounds__(flat_threads)
   channel_sums_kernel(const __grid_constant__ ChannelArgs args) {
-  __shared__ double2 partial[lanes][warp];
-  const auto c = blockIdx.x * warp + threadIdx.x;
+  constexpr uint32_t batch = 4; // rows whose loads do not wait
+  __shared__ double2 partial[flat_threads];
+  const auto c = blockIdx.x * blockDim.x + threadIdx.x;
   const auto begin = blockIdx.y * args.chunk_rows;
   const auto limit = begin + args.chunk_rows;
   const auto end = limit < args.rows ? limit : args.rows;
   double2 sum = {0, 0};
   if (c < args.channels)
-    for (auto row = begin + threadIdx.y; row < end; row += lanes) {
-      const auto i = row * args.channels + c;
-      const double x = args.x[i];
-      if (args.d == nullptr) {
-        sum.x += x;
-        sum.y += x * x;
-        continue;
+    for (auto first = begin + threadIdx.y; first < end;
+         first += batch * blockDim.y) {
+      float x[batch];
+      float d[batch];
+#pragma unroll
+      for (uint32_t b = 0; b < batch; ++b) {
+        const auto row = first + b * blockDim.y;
+        if (row >= end)
+          continue;
+        x[b] = args.x[row * args.channels + c];
+        if (args.d != nullptr)
+          d[b] = args.d[row * args.channels + c];
       }
-      const auto z = args.normal(args.x[i], c);
-      const double d = args.slope(args.d[i], z, c);
-      sum.x += d;
-      sum.y += d * static_cast<double>(z);
+#pragma unroll
+      for (uint32_t b = 0; b < batch; ++b) {
+        if (first + b * blockDim.y >= end)
+          continue;
+        if (args.d == nullptr) {
+          const double value = x[b];
+          sum.x += value;
+          sum.y += value * value;
+          continue;
+        }
+        const auto z = args.normal(x[b], c);
+        const double slope = args.slope(d[b], z, c);
+        sum.x += slope;
+        sum.y += slope * static_cast<double>(z);
+      }
     }
-  partial[threadIdx.y][threadIdx.x] = sum;
+  partial[threadIdx.y * blockDim.x + threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || c >= args.channels)
     return;
-  for (uint32_t lane = 1; lane < lanes; ++lane) {
+  for (uint32_t lane = 1; lane < blockDim.y; ++lane) {
+    sum.x += partial[lane * blockDim.x + threadIdx.x].x;
+    sum.y += partial[lane * blockDim.x + threadIdx.x].y;
+  }
+  args.sums[uint64_t{blockIdx.y} * args.channels + c] = sum;
+}
+
+// A block takes 32 channels; thread (x, lane) the chunks lane, lane + 32, …, as
+// add_chunks_kernel of columns.cu. Then calls then(c) for each channel, which
+// reads that channel's sums.
+template <class F>
+__global__ void __launch_bounds__(warp* warp)
+  add_channel_chunks_kernel(const double2* chunk_sums, double* sums,
+                            uint32_t chunks, uint32_t channels,
+                            const __grid_constant__ F then) {
+  __shared__ double2 partial[warp][warp];
+  const auto c = blockIdx.x * warp + threadIdx.x;
+  double2 sum = {0, 0};
+  if (c < channels)
+    for (auto chunk = threadIdx.y; chunk < chunks; chunk += warp) {
+      const auto more = chunk_sums[uint64_t{chunk} * channels + c];
+      sum.x += more.x;
+      sum.y += more.y;
+    }
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= channels)
+    return;
+  for (uint32_t lane = 1; lane < warp; ++lane) {
     sum.x += partial[lane][threadIdx.x].x;
     sum.y += partial[lane][threadIdx.x].y;
   }
-  auto* to = args.sums + uint64_t{blockIdx.y} * 2 * args.channels;
-  to[c] = sum.x;
-  to[args.channels + c] = sum.y;
+  sums[c] = sum.x;
+  sums[channels + c] = sum.y;
+  then(c);
 }
-
-struct AddChannelChunks {
-  const double* chunk_sums;
-  double* sums;
-  uint32_t chunks;
-  uint32_t columns;
-
-  __device__ void operator()(uint64_t i) const {
-    double sum = 0;
-    for (uint32_t c = 0; c < chunks; ++c)
-      sum += chunk_sums[uint64_t{c} * columns + i];
-    sums[i] = sum;
-  }
-};
 
 /// Mean and variance of the sums, kept, and what the running ones are to get.
 struct TakeStatistics {
@@ -125,14 +158,25 @@ struct TakeRunning {
   }
 };
 
+/// Of N channels beside each other.
+template <uint32_t N>
 struct Normalise {
   ChannelArgs args;
   float* y;
 
   __device__ void operator()(uint64_t i) const {
-    const auto c = static_cast<uint32_t>(i % args.channels);
-    const auto z = args.normal(args.x[i], c) * args.scale[c] + args.shift[c];
-    y[i] = activate(args.activation, z);
+    const auto c = static_cast<uint32_t>(i % (args.channels / N)) * N;
+    const auto mean = load<N>(args.mean + c);
+    const auto inverse = load<N>(args.inverse + c);
+    const auto scale = load<N>(args.scale + c);
+    const auto shift = load<N>(args.shift + c);
+    auto x = load<N>(args.x + i * N);
+#pragma unroll
+    for (uint32_t k = 0; k < N; ++k) {
+      const auto z = (x[k] - mean[k]) * inverse[k] * scale[k] + shift[k];
+      x[k] = activate(args.activation, z);
+    }
+    store(x, y + i * N);
   }
 };
 
@@ -153,21 +197,36 @@ struct GiveChannelGradients {
   }
 };
 
+/// Of N channels beside each other.
+template <uint32_t N>
 struct NormaliseBack {
   ChannelArgs args;
   const double* sums;
-  double count;
+  double share; ///< of a vector of channels among them all
   float* gradient;
   bool accumulate;
 
   __device__ void operator()(uint64_t i) const {
-    const auto c = static_cast<uint32_t>(i % args.channels);
-    const auto z = args.normal(args.x[i], c);
-    const auto d = args.slope(args.d[i], z, c);
-    const auto mean = static_cast<float>(sums[c] / count);
-    const auto product = static_cast<float>(sums[args.channels + c] / count);
-    const auto g = args.scale[c] * args.inverse[c] * (d - mean - z * product);
-    gradient[i] = accumulate ? gradient[i] + g : g;
+    const auto c = static_cast<uint32_t>(i % (args.channels / N)) * N;
+    const auto x = load<N>(args.x + i * N);
+    const auto d = load<N>(args.d + i * N);
+    const auto mean = load<N>(args.mean + c);
+    const auto inverse = load<N>(args.inverse + c);
+    const auto scale = load<N>(args.scale + c);
+    const auto shift = load<N>(args.shift + c);
+    Values<N> g;
+#pragma unroll
+    for (uint32_t k = 0; k < N; ++k) {
+      const auto z = (x[k] - mean[k]) * inverse[k];
+      const bool gone = args.activation != Activation::none
+                        && z * scale[k] + shift[k] <= 0;
+      const auto slope = gone ? 0.0f : d[k];
+      const auto average = static_cast<float>(sums[c + k] * share);
+      const auto product =
+        static_cast<float>(sums[args.channels + c + k] * share);
+      g[k] = scale[k] * inverse[k] * (slope - average - z * product);
+    }
+    give(g, gradient + i * N, accumulate);
   }
 };
 
@@ -199,15 +258,19 @@ public:
   void forward(const OpArgs& args) override {
     auto channels = arguments(args);
     if (args.training) {
-      add_up(channels, args);
-      const auto rows = exchanged(args);
-      launch_each(channels_,
-                  TakeStatistics{sums(args), args.saved, args.parameters[3],
-                                 static_cast<double>(rows * places_),
-                                 static_cast<double>(args.rows),
-                                 variance_share(args, rows, places_),
-                                 attributes_.epsilon, channels.channels},
-                  stream());
+      auto take = [&](uint64_t rows) {
+        return TakeStatistics{sums(args),
+                              args.saved,
+                              args.parameters[3],
+                              static_cast<double>(rows * places_),
+                              static_cast<double>(args.rows),
+                              variance_share(args, rows, places_),
+                              attributes_.epsilon,
+                              channels.channels};
+      };
+      add_up(channels, args, take(args.rows));
+      if (exchanges(args))
+        launch_each(channels_, take(exchanged(args)), stream());
     } else {
       launch_each(channels_,
                   TakeRunning{args.parameters[2], args.parameters[3],
@@ -216,15 +279,16 @@ public:
                   stream());
     }
     launched();
-    launch_each(args.rows * places_ * channels_,
-                Normalise{channels, args.output}, stream());
+    with_pack(channels_, [&]<uint32_t N>() {
+      launch_each(args.rows * places_ * channels_ / N,
+                  Normalise<N>{channels, args.output}, stream());
+    });
     launched();
   }
 
   void backward(const OpArgs& args) override {
     auto channels = arguments(args);
     channels.d = args.output_gradient;
-    add_up(channels, args);
     GiveChannelGradients give{};
     give.sums = sums(args);
     give.kept = args.saved;
@@ -234,16 +298,18 @@ public:
       give.add[i] = args.accumulate_parameters[i] != 0;
     give.channels = channels.channels;
     // Of these rows alone: the step adds the replicas' up.
-    launch_each(channels_, give, stream());
-    launched();
+    add_up(channels, args, give);
     if (args.input_gradients[0] == nullptr)
       return;
-    const auto rows = exchanged(args);
-    launch_each(
-      args.rows * places_ * channels_,
-      NormaliseBack{channels, sums(args), static_cast<double>(rows * places_),
-                    args.input_gradients[0], args.accumulate_inputs[0] != 0},
-      stream());
+    const auto rows = exchanges(args) ? exchanged(args) : args.rows;
+    with_pack(channels_, [&]<uint32_t N>() {
+      launch_each(args.rows * places_ * channels_ / N,
+                  NormaliseBack<N>{channels, sums(args),
+                                   1 / static_cast<double>(rows * places_),
+                                   args.input_gradients[0],
+                                   args.accumulate_inputs[0] != 0},
+                  stream());
+    });
     launched();
   }
 
@@ -265,25 +331,29 @@ private:
     return channels;
   }
 
-  void add_up(ChannelArgs& channels, const OpArgs& args) {
+  /// Gives the sums of channels, then calls then(c) for each.
+  template <class F>
+  void add_up(ChannelArgs& channels, const OpArgs& args, const F& then) {
     const auto chunks = row_chunks(channels.rows);
-    channels.sums = sums(args) + 2 * channels_;
+    channels.sums = reinterpret_cast<double2*>(sums(args) + 2 * channels_);
     channels.chunk_rows = over(channels.rows, chunks);
-    const dim3 grid(static_cast<uint32_t>(over(channels_, warp)), chunks);
-    channel_sums_kernel<<<grid, dim3(warp, lanes), 0, stream()>>>(channels);
+    const auto width = std::min(warp, std::bit_ceil(channels.channels));
+    const dim3 grid(static_cast<uint32_t>(over(channels_, width)), chunks);
+    channel_sums_kernel<<<grid, dim3(width, flat_threads / width), 0,
+                          stream()>>>(channels);
     launched();
-    launch_each(2 * channels_,
-                AddChannelChunks{channels.sums, sums(args), chunks,
-                                 2 * channels.channels},
-                stream());
+    add_channel_chunks_kernel<<<static_cast<uint32_t>(over(channels_, warp)),
+                                dim3(warp, warp), 0, stream()>>>(
+      channels.sums, sums(args), chunks, channels.channels, then);
     launched();
   }
 
-  /// Returns the rows that the sums stand for, after the exchange if there is
-  /// one.
+  bool exchanges(const OpArgs& args) const {
+    return attributes_.cross_replica && args.exchange != nullptr;
+  }
+
+  /// Returns the rows that the sums stand for after the exchange.
   uint64_t exchanged(const OpArgs& args) {
-    if (!attributes_.cross_replica || args.exchange == nullptr)
-      return args.rows;
     const auto place = context_.place(name_);
     host_sums_.resize(2 * channels_);
     const auto bytes = host_sums_.size() * sizeof(double);

@@ -26,8 +26,9 @@ public:
   void run(const Key& key, const std::function<void()>& work);
 
 private:
-  /// Graphs kept: a job has two or three shapes of micro-batch.
-  static constexpr size_t most = 16;
+  /// Graphs kept: a job has two or three shapes of micro-batch, and a resident
+  /// replica as many places for a gradient as the tree of its leaves is deep.
+  static constexpr size_t most = 64;
 
   struct Entry {
     cudaGraphExec_t graph = nullptr;

@@ -5,14 +5,15 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace troupe::kernels::cuda {
 
 /// Rows that are added up before their sums are added: fixed by the shape, so
-/// that bits repeat.
+/// that bits repeat. Few are one chunk, so that nothing is to be added.
 inline uint32_t row_chunks(uint64_t rows) {
-  const auto wanted = (rows + 127) / 128;
-  return static_cast<uint32_t>(wanted < 1 ? 1 : wanted < 128 ? wanted : 128);
+  const auto wanted = (rows + 31) / 32;
+  return static_cast<uint32_t>(wanted <= 8 ? 1 : wanted < 256 ? wanted : 256);
 }
 
 /// Elements of scratch that sums over so many rows take.
@@ -39,9 +40,16 @@ struct DeltaArgs {
 void delta_and_sums(const DeltaArgs& args, bool half_d, bool half_out,
                     cudaStream_t stream);
 
-/// sums (+)= chunk_sums[0] + chunk_sums[1] + … of [chunks, columns].
+/// Where sums of columns go.
+struct ColumnSums {
+  float* sums;     ///< [columns]; null: nowhere
+  bool accumulate; ///< added to what is there
+};
+
+/// to[t] (+)= chunk_sums[0, t] + chunk_sums[1, t] + … of [chunks, to.size(),
+/// columns]; one or two are summed.
 void add_chunks(const float* chunk_sums, uint32_t chunks, uint32_t columns,
-                float* sums, bool accumulate, cudaStream_t stream);
+                std::initializer_list<ColumnSums> to, cudaStream_t stream);
 
 /// out = bfloat16(in)
 void round_to_half(const float* in, void* out, uint64_t count,

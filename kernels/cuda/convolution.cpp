@@ -20,7 +20,8 @@ uint64_t rounded_up(uint64_t count) {
   return (count + 15) / 16 * 16;
 }
 
-/// By cuDNN where it has an engine, else by plain kernels. In bfloat16 the
+/// float32 by own products where they are faster; else by cuDNN where it has an
+/// engine, else by plain kernels. In bfloat16 the
 /// operands of each pass are rounded in scratch memory, and so is its result.
 class Convolution final : public CudaOperator {
 public:
@@ -64,6 +65,12 @@ public:
     const auto pixels = max_rows_ * direct_.high * direct_.wide;
     needs.scratch = {0, rounded_up(inner_ * direct_.units) + rounds
                           + cuda::chunk_scratch(pixels, direct_.units)};
+    if (own_weight_gradient()) {
+      auto most = direct_;
+      most.rows = static_cast<uint32_t>(max_rows_);
+      needs.scratch.fixed = std::max(needs.scratch.fixed,
+                                     cuda::weight_gradient_scratch(most));
+    }
     needs.backward_reads_inputs = 1;
     needs.backward_reads_output = activation() != Activation::none
                                   && !slope_reads_input(activation());
@@ -75,7 +82,14 @@ public:
     auto* sum = kept ? args.saved : args.output;
     const auto shape = shape_of(args, ConvolutionPass::forward);
     auto& dnn = context_.dnn();
-    if (dnn.has(shape, name_)) {
+    const auto* bias = has_bias_ ? args.parameters[1] : nullptr;
+    const bool own = !half_ && cuda::has_forward(direct_);
+    const bool relu = activation() == Activation::relu;
+    const bool fused = own && (relu || activation() == Activation::none);
+    if (own) {
+      cuda::forward(direct(args), args.inputs[0], args.parameters[0],
+                    fused ? bias : nullptr, fused && relu, sum, stream());
+    } else if (dnn.has(shape, name_)) {
       put_weights(args);
       const auto* x = operand(args.inputs[0], half_x(args),
                               args.rows * inputs_);
@@ -87,7 +101,10 @@ public:
       cuda::direct_forward(direct(args), args.inputs[0], args.parameters[0],
                            sum, stream());
     }
-    const auto* bias = has_bias_ ? args.parameters[1] : nullptr;
+    if (fused) {
+      launched();
+      return;
+    }
     const auto rows = args.rows * outputs_ / direct_.units;
     if (kept && bias != nullptr)
       cuda::bias_activation(Activation::none, sum, bias, sum, rows,
@@ -156,9 +173,17 @@ private:
     launched();
   }
 
+  bool own_weight_gradient() const { return !half_ && attributes_.groups == 1; }
+
   void weight_gradient(const OpArgs& args, const void* dy) {
     const auto shape = shape_of(args, ConvolutionPass::weight_gradient);
     const bool add = args.accumulate_parameters[0] != 0;
+    if (own_weight_gradient()) {
+      cuda::weight_gradient(direct(args), args.inputs[0], args.output_gradient,
+                            args.parameter_gradients[0], add, args.scratch,
+                            stream());
+      return;
+    }
     auto& dnn = context_.dnn();
     if (!dnn.has(shape, name_)) {
       cuda::direct_weight_gradient(direct(args), args.inputs[0],
@@ -176,6 +201,11 @@ private:
     const auto shape = shape_of(args, ConvolutionPass::input_gradient);
     auto& dnn = context_.dnn();
     auto* dx = args.input_gradients[0];
+    if (!half_ && cuda::has_input_gradient(direct_)) {
+      cuda::input_gradient(direct(args), args.output_gradient,
+                           args.parameters[0], dx, args.scratch, stream());
+      return;
+    }
     if (!dnn.has(shape, name_)) {
       cuda::direct_input_gradient(direct(args), args.output_gradient,
                                   args.parameters[0], dx, stream());

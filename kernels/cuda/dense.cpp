@@ -49,6 +49,8 @@ public:
     needs.backward_reads_output = activation() != Activation::none
                                   && !slope_reads_input(activation());
     needs.accumulates = true;
+    needs.keeps_gradient = activation() == Activation::none
+                           || (half_ && !half_output_);
     return needs;
   }
 

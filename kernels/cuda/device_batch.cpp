@@ -66,6 +66,7 @@ Engine::Pass DeviceBatch::pass(const Batch& batch,
                                const Predictions& predictions) const {
   Engine::Pass pass;
   pass.rows = batch.rows;
+  pass.loss_waits = true;
   pass.features = batch.features != nullptr ? features_.device : nullptr;
   pass.ids = batch.ids != nullptr ? ids_.device : nullptr;
   if (labels_.row != 0 && batch.labels != nullptr)

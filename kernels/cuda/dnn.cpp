@@ -264,7 +264,10 @@ bool is_exact(const Descriptor& config, CudaElement element,
     const bool changes = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE
                          || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS
                          || note == CUDNN_NUMERICAL_NOTE_FFT
-                         || note == CUDNN_NUMERICAL_NOTE_WINOGRAD;
+                         || note == CUDNN_NUMERICAL_NOTE_WINOGRAD
+                         || note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4
+                         || note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6
+                         || note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
     if (changes && element == CudaElement::float32)
       return false;
   }

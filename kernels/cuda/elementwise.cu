@@ -1,7 +1,7 @@
 #include "kernels/base/require.hpp"
 #include "kernels/cuda/columns.cuh"
-#include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
+#include "kernels/cuda/pack.cuh"
 #include "kernels/numbers/random.hpp"
 
 #include <cmath>
@@ -78,6 +78,55 @@ struct AddRow {
   uint64_t size;
 
   __device__ void operator()(uint64_t i) const { y[i] = x[i] + row[i % size]; }
+};
+
+/// x [rows, 2 columns] and y [rows, columns]: y = silu(left half) right half.
+/// A thread takes N columns.
+struct GateArgs {
+  const void* x;
+  void* y;
+  const void* d;  ///< of y
+  void* gradient; ///< of x
+  uint64_t columns;
+  bool accumulate;
+};
+
+template <class X, class Y, uint32_t N>
+struct Gated {
+  GateArgs args;
+
+  __device__ void operator()(uint64_t i) const {
+    const auto* x = static_cast<const X*>(args.x) + i * N
+                    + i / (args.columns / N) * args.columns;
+    auto y = load<N>(x);
+    const auto right = load<N>(x + args.columns);
+#pragma unroll
+    for (uint32_t k = 0; k < N; ++k)
+      y[k] = activate(Activation::silu, y[k]) * right[k];
+    store(y, static_cast<Y*>(args.y) + i * N);
+  }
+};
+
+template <class X, class Y, uint32_t N>
+struct GateBack {
+  GateArgs args;
+
+  __device__ void operator()(uint64_t i) const {
+    const auto at = i * N + i / (args.columns / N) * args.columns;
+    const auto* x = static_cast<const X*>(args.x) + at;
+    auto left = load<N>(x);
+    auto right = load<N>(x + args.columns);
+    const auto d = load<N>(static_cast<const Y*>(args.d) + i * N);
+#pragma unroll
+    for (uint32_t k = 0; k < N; ++k) {
+      const auto z = left[k];
+      left[k] = activate_back(Activation::silu, z, d[k] * right[k]);
+      right[k] = d[k] * activate(Activation::silu, z);
+    }
+    auto* gradient = static_cast<X*>(args.gradient) + at;
+    give(left, gradient, args.accumulate);
+    give(right, gradient + args.columns, args.accumulate);
+  }
 };
 
 /// The mask is drawn again in the backward pass rather than kept.
@@ -160,6 +209,7 @@ public:
       needs.backward_reads_output = kind_ != Activation::none;
     needs.in_place = true;
     needs.accumulates = true;
+    needs.passes_gradient = true;
     return needs;
   }
   void forward(const OpArgs& args) override {
@@ -207,6 +257,55 @@ public:
              Product{args.output_gradient, args.inputs[1 - i],
                      args.input_gradients[i], args.accumulate_inputs[i] != 0});
   }
+};
+
+class Gate final : public Elementwise {
+public:
+  explicit Gate(const CudaOpSite& site)
+    : Elementwise(site),
+      columns_(site.output().back()),
+      half_input_(site.half_input(0)),
+      half_output_(site.half_output()) {
+    require(site.input(0).back() == 2 * columns_, "swiglu takes [..., 2 n]");
+  }
+
+  Needs needs() const override {
+    Needs needs;
+    needs.backward_reads_inputs = 1;
+    needs.accumulates = true;
+    return needs;
+  }
+  void forward(const OpArgs& args) override {
+    GateArgs gate{};
+    gate.x = args.inputs[0];
+    gate.y = args.output;
+    run<Gated>(args, gate);
+  }
+  void backward(const OpArgs& args) override {
+    GateArgs gate{};
+    gate.x = args.inputs[0];
+    gate.d = args.output_gradient;
+    gate.gradient = args.input_gradients[0];
+    gate.accumulate = args.accumulate_inputs[0] != 0;
+    if (gate.gradient != nullptr)
+      run<GateBack>(args, gate);
+  }
+
+private:
+  template <template <class, class, uint32_t> class F>
+  void run(const OpArgs& args, GateArgs gate) {
+    gate.columns = columns_;
+    with_types(half_input_, half_output_, [&]<class X, class Y>() {
+      with_pack(columns_, [&]<uint32_t N>() {
+        launch_each(args.rows * size_ / N, F<X, Y, N>{gate}, stream());
+      });
+    });
+    launched();
+  }
+
+  uint64_t columns_; ///< of the output
+  bool half_input_;
+  bool half_output_;
 };
 
 class Bias final : public Elementwise {
@@ -291,6 +390,8 @@ OperatorPtr make_cuda_elementwise(const CudaOpSite& site) {
       return std::make_unique<Add>(site);
     case OpKind::multiply:
       return std::make_unique<Multiply>(site);
+    case OpKind::swiglu:
+      return std::make_unique<Gate>(site);
     case OpKind::bias:
       return std::make_unique<Bias>(site);
     default:

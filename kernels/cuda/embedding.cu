@@ -1,9 +1,10 @@
 #include "kernels/base/require.hpp"
-#include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
+#include "kernels/cuda/pack.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
+#include <algorithm>
 #include <bit>
 
 namespace troupe::kernels {
@@ -46,14 +47,21 @@ struct TableArgs {
   }
 };
 
+template <uint32_t N>
 struct Gather {
   TableArgs args;
 
   __device__ void operator()(uint64_t i) const {
-    const auto id = args.ids[i / args.width];
-    args.y[i] = args.present(id)
-                  ? args.value(id, static_cast<uint32_t>(i % args.width))
-                  : 0.0f;
+    const auto packs = args.width / N;
+    const auto id = args.ids[i / packs];
+    const auto c = static_cast<uint32_t>(i % packs) * N;
+    Values<N> row{};
+    if (static_cast<uint32_t>(id) < args.vocabulary)
+      row = load<N>(args.table
+                    + uint64_t{static_cast<uint32_t>(id)} * args.width + c);
+    else if (args.present(id))
+      row[0] = args.value(id, c);
+    store(row, args.y + i * N);
   }
 };
 
@@ -100,41 +108,71 @@ struct Keys {
   }
 };
 
-constexpr uint32_t lanes = 8;
-
 // Sorted by id, places in their order. A block stands at each place; the one
-// where an id begins adds up all of it, 32 columns at a time, its 8 lanes a
-// place each. Zeros are in the table's gradient before, or what is added to.
-__global__ void __launch_bounds__(warp* lanes)
+// where an id begins adds up all of it: thread (x, lane) the places lane, lane
+// + lanes, … of N columns, and the lanes' sums from the first to the last.
+// Zeros are in the table's gradient before, or what is added to.
+template <uint32_t N, bool Bag>
+__global__ void __launch_bounds__(flat_threads)
   add_rows_kernel(const __grid_constant__ TableArgs args, const uint32_t* keys,
                   const uint32_t* places, uint64_t count) {
-  __shared__ float partial[lanes][warp];
+  constexpr uint32_t batch = 4; // places whose loads do not wait
+  __shared__ float partial[flat_threads * N];
   const uint64_t begin = blockIdx.x;
   const auto key = keys[begin];
   if (key == 0 || key > args.vocabulary
       || (begin > 0 && keys[begin - 1] == key))
     return; // the whole block
-  const auto c = blockIdx.y * warp + threadIdx.x;
-  float sum = 0;
-  for (auto k = begin + threadIdx.y; k < count && keys[k] == key; k += lanes) {
-    const uint64_t place = places[k];
-    if (c >= args.width)
-      continue;
-    if (args.bag) {
-      const auto row = place / args.ids_count;
-      sum += args.share(row) * args.weight(place)
-             * args.dy[row * args.width + c];
-    } else {
-      sum += args.dy[place * args.width + c];
+  const auto c = (blockIdx.y * blockDim.x + threadIdx.x) * N;
+  Values<N> sum{};
+  bool more = c < args.width;
+  for (auto first = begin + threadIdx.y; more; first += batch * blockDim.y) {
+    bool same[batch];
+    uint64_t place[batch];
+#pragma unroll
+    for (uint32_t b = 0; b < batch; ++b) {
+      const auto k = first + b * blockDim.y;
+      const auto last = count - 1;
+      same[b] = keys[k < last ? k : last] == key && k < count;
+      place[b] = places[k < last ? k : last];
     }
+    Values<N> d[batch];
+#pragma unroll
+    for (uint32_t b = 0; b < batch; ++b)
+      if (same[b]) {
+        auto row = place[b];
+        if constexpr (Bag)
+          row /= args.ids_count;
+        d[b] = load<N>(args.dy + row * args.width + c);
+      }
+#pragma unroll
+    for (uint32_t b = 0; b < batch; ++b)
+      if (same[b]) {
+        auto share = 1.0f;
+        if constexpr (Bag)
+          share = args.share(place[b] / args.ids_count) * args.weight(place[b]);
+#pragma unroll
+        for (uint32_t k = 0; k < N; ++k)
+          sum[k] += share * d[b][k];
+      }
+    more = same[batch - 1];
   }
-  partial[threadIdx.y][threadIdx.x] = sum;
+  const auto place_of = [&](uint32_t lane) {
+    return partial + (lane * blockDim.x + threadIdx.x) * N;
+  };
+  store(sum, place_of(threadIdx.y));
   __syncthreads();
   if (threadIdx.y != 0 || c >= args.width)
     return;
-  for (uint32_t lane = 1; lane < lanes; ++lane)
-    sum += partial[lane][threadIdx.x];
-  args.gradient[uint64_t{key - 1} * args.width + c] += sum;
+  for (uint32_t lane = 1;
+       lane < blockDim.y && begin + lane < count && keys[begin + lane] == key;
+       ++lane) {
+    const auto more_sums = load<N>(place_of(lane));
+#pragma unroll
+    for (uint32_t k = 0; k < N; ++k)
+      sum[k] += more_sums[k];
+  }
+  give(sum, args.gradient + uint64_t{key - 1} * args.width + c, true);
 }
 
 /// Rows of a table, looked up or bagged.
@@ -168,8 +206,10 @@ public:
       launch_each(uint64_t{args.rows} * table.width, GatherBag{table},
                   stream());
     else
-      launch_each(uint64_t{args.rows} * table.ids_count * table.width,
-                  Gather{table}, stream());
+      with_pack(table.width, [&]<uint32_t N>() {
+        launch_each(uint64_t{args.rows} * table.ids_count * table.width / N,
+                    Gather<N>{table}, stream());
+      });
     launched();
   }
 
@@ -189,10 +229,21 @@ public:
     launch_each(count, Keys{table.ids, words, words + padded()}, stream());
     launched();
     check(sort(words, count, words + 4 * padded()), place);
-    const dim3 grid(static_cast<uint32_t>(count),
-                    static_cast<uint32_t>(over(table.width, warp)));
-    add_rows_kernel<<<grid, dim3(warp, lanes), 0, stream()>>>(
-      table, words + 2 * padded(), words + 3 * padded(), count);
+    with_pack(table.width, [&]<uint32_t N>() {
+      const auto beside = std::min(flat_threads,
+                                   std::bit_ceil(table.width / N));
+      const dim3 grid(static_cast<uint32_t>(count),
+                      static_cast<uint32_t>(over(table.width, beside * N)));
+      const dim3 block(beside, flat_threads / beside);
+      const auto* keys = words + 2 * padded();
+      const auto* places = words + 3 * padded();
+      if (table.bag)
+        add_rows_kernel<N, true>
+          <<<grid, block, 0, stream()>>>(table, keys, places, count);
+      else
+        add_rows_kernel<N, false>
+          <<<grid, block, 0, stream()>>>(table, keys, places, count);
+    });
     launched();
     if (weighted_ && args.input_gradients[1] != nullptr) {
       launch_each(count,

@@ -82,11 +82,58 @@ void launch_each(uint64_t count, const F& f, cudaStream_t stream) {
                 flat_threads, 0, stream>>>(count, f);
 }
 
+// -- functions to about 2^-22 of their value, too small results zero ----------
+
+__device__ inline float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// The relative error grows as |x| 2^-24 does.
+__device__ inline float exp_of(float x) {
+  return exp2_of(x * 1.44269504f);
+}
+/// 0 of infinities, and infinite of what is too small.
+__device__ inline float inverse_of(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // -- activations --------------------------------------------------------------
+
+__device__ inline float sigmoid_of(float z) {
+  return inverse_of(1.0f + exp_of(-z));
+}
+
+/// The normal distribution and its density: see
+/// kernels/cpu/activation_leaf.inc.
+struct Normal {
+  float distribution;
+  float density;
+};
+
+__device__ inline Normal normal_of(float x) {
+  const float a = fminf(fabsf(x), 1e4f);
+  const float t = (a - 3.5f) * inverse_of(a + 3.5f);
+  float p = -2.14699540e-5f;
+  p = fmaf(p, t, 1.20747362e-4f);
+  p = fmaf(p, t, 3.60735871e-4f);
+  p = fmaf(p, t, -1.37920550e-3f);
+  p = fmaf(p, t, -1.55156886e-3f);
+  p = fmaf(p, t, 1.90653801e-2f);
+  p = fmaf(p, t, -6.16406873e-2f);
+  p = fmaf(p, t, 1.25855297e-1f);
+  p = fmaf(p, t, -1.87139660e-1f);
+  p = fmaf(p, t, 1.06345154e-1f);
+  const float e = exp2_of(x * x * -0.72134752f);
+  const float tail = p * e;
+  return {x < 0 ? tail : 1.0f - tail, e * 0.39894228f};
+}
 
 /// What gelu_tanh(z) is z times of.
 __device__ inline float logistic(float z) {
-  return 1.0f / (1.0f + expf(-z * (1.59576912f + 0.0713548163f * z * z)));
+  return sigmoid_of(z * (1.59576912f + 0.0713548163f * z * z));
 }
 
 __device__ inline float activate(Activation kind, float z) {
@@ -96,13 +143,13 @@ __device__ inline float activate(Activation kind, float z) {
     case Activation::relu:
       return z < 0 ? 0.0f : z; // a NaN stays
     case Activation::gelu:
-      return 0.5f * z * (1.0f + erff(z * 0.70710678f));
+      return z * normal_of(z).distribution;
     case Activation::silu:
-      return z / (1.0f + expf(-z));
+      return z * sigmoid_of(z);
     case Activation::tanh:
       return tanhf(z);
     case Activation::sigmoid:
-      return 1.0f / (1.0f + expf(-z));
+      return sigmoid_of(z);
     case Activation::gelu_tanh:
       return z * logistic(z);
   }
@@ -118,12 +165,11 @@ __device__ inline float activate_back(Activation kind, float at, float d) {
     case Activation::relu:
       return at <= 0 ? 0.0f : d;
     case Activation::gelu: {
-      const float distribution = 0.5f * (1.0f + erff(at * 0.70710678f));
-      const float density = 0.39894228f * expf(-0.5f * at * at);
-      return d * (distribution + at * density);
+      const auto normal = normal_of(at);
+      return d * (normal.distribution + at * normal.density);
     }
     case Activation::silu: {
-      const float s = 1.0f / (1.0f + expf(-at));
+      const float s = sigmoid_of(at);
       return d * (s * (1.0f + at * (1.0f - s)));
     }
     case Activation::tanh:

@@ -1,10 +1,6 @@
 #include "kernels/cuda/operators.cuh"
 
-#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
-#include "kernels/graph/model_spec.hpp"
-
-#include <algorithm>
 
 namespace troupe::kernels {
 
@@ -12,10 +8,11 @@ namespace {
 
 bool writes_half(OpKind kind) {
   return kind == OpKind::dense || kind == OpKind::layer_norm
-         || kind == OpKind::rms_norm || kind == OpKind::attention;
+         || kind == OpKind::rms_norm || kind == OpKind::attention
+         || kind == OpKind::rotary || kind == OpKind::swiglu;
 }
 
-bool reads_half(OpKind kind) {
+bool rounds(OpKind kind) {
   return kind == OpKind::dense || kind == OpKind::attention
          || kind == OpKind::softmax_cross_entropy;
 }
@@ -28,16 +25,20 @@ std::vector<uint8_t> half_values(const Graph& graph, Precision precision) {
     return half;
   std::vector<uint32_t> readers(graph.values.size(), 0);
   std::vector<uint8_t> fits(graph.values.size(), 1);
-  for (const auto& op : graph.ops)
-    for (auto input : op.inputs) {
-      ++readers[input];
-      fits[input] = fits[input] && reads_half(op.kind);
-    }
-  for (const auto& op : graph.ops) {
+  for (size_t i = graph.ops.size(); i-- > 0;) { // readers before the writer
+    const auto& op = graph.ops[i];
     const auto& shape = graph.values[op.output].shape;
     half[op.output] = writes_half(op.kind) && readers[op.output] == 1
                       && fits[op.output] && !shape.empty()
                       && shape.back() % 8 == 0;
+    const bool turns_or_gates = op.kind == OpKind::rotary
+                                || op.kind == OpKind::swiglu;
+    const bool reads_half = rounds(op.kind)
+                            || (turns_or_gates && half[op.output]);
+    for (auto input : op.inputs) {
+      ++readers[input];
+      fits[input] = fits[input] && reads_half;
+    }
   }
   return half;
 }
@@ -61,6 +62,7 @@ OperatorPtr make_cuda_operator(const CudaOpSite& site) {
     case OpKind::add:
     case OpKind::multiply:
     case OpKind::bias:
+    case OpKind::swiglu:
       return make_cuda_elementwise(site);
     case OpKind::softmax:
       return make_cuda_softmax(site);
@@ -70,10 +72,7 @@ OperatorPtr make_cuda_operator(const CudaOpSite& site) {
     case OpKind::attention:
       return make_cuda_attention(site);
     case OpKind::rotary:
-    case OpKind::swiglu:
-      throw InputError("operator " + site.op().name + ": " + site.context.name()
-                       + " has no kernel for " + to_string(site.op().kind)
-                       + "; use --devices cpu:N");
+      return make_cuda_rotary(site);
     case OpKind::interaction:
     case OpKind::factorization:
       return make_cuda_interaction(site);

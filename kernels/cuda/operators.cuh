@@ -30,8 +30,8 @@ struct CudaOpSite {
 
 /// Which values a graph keeps in bfloat16 (with --precision bfloat16): those
 /// that pass from one operator that writes it to one that multiplies matrices,
-/// and so rounds what it reads anyway. Their slots in the plan of buffers keep
-/// the size of float32.
+/// and so rounds what it reads anyway, or that turns or gates them on their way
+/// to such a one. Their slots in the plan of buffers keep the size of float32.
 std::vector<uint8_t> half_values(const Graph& graph, Precision precision);
 
 using OperatorPtr = std::unique_ptr<Operator>;
@@ -64,6 +64,7 @@ OperatorPtr make_cuda_loss(const CudaOpSite& site);        // loss.cu
 OperatorPtr make_cuda_movement(const CudaOpSite& site);    // movement.cu
 OperatorPtr make_cuda_embedding(const CudaOpSite& site);   // embedding.cu
 OperatorPtr make_cuda_attention(const CudaOpSite& site);   // attention.cu
+OperatorPtr make_cuda_rotary(const CudaOpSite& site);      // rotary.cu
 OperatorPtr make_cuda_interaction(const CudaOpSite& site); // interaction.cu
 
 OperatorPtr make_cuda_operator(const CudaOpSite& site);

@@ -68,55 +68,120 @@ __device__ void apply(const UpdateTerms& t, float scale, Element& x) {
 template <OptimizerKind Rule, int Slots>
 __global__ void __launch_bounds__(flat_threads)
   update_kernel(const __grid_constant__ DeviceUpdate args) {
+  constexpr uint32_t batch = 4; // elements whose loads do not wait
+  if (*args.spoiled == args.terms->sequence)
+    return;
   const auto run = args.runs[blockIdx.x];
   const auto t = run.kind == Kind::decayed ? args.terms->decayed
                                            : args.terms->undecayed;
   const auto scale = args.clips ? *args.scale : 1.0f;
-  for (auto k = threadIdx.x; k < run.count; k += blockDim.x) {
-    const auto i = run.offset + k;
-    Element x{args.parameters[i], args.gradient[i], {}};
-    if (run.kind == Kind::statistic) {
-      args.parameters[i] = x.p + run.momentum * (mean_of(t, x.g) - x.p);
-      continue;
+  const bool lazy = args.lazy && run.by_rows;
+  for (auto first = threadIdx.x; first < run.count;
+       first += batch * flat_threads) {
+    Element x[batch];
+#pragma unroll
+    for (uint32_t b = 0; b < batch; ++b) {
+      const auto k = first + b * flat_threads;
+      if (k >= run.count)
+        continue;
+      const auto i = run.offset + k;
+      x[b] = {args.parameters[i], args.gradient[i], {}};
+#pragma unroll
+      for (int slot = 0; slot < Slots; ++slot)
+        if (run.kind != Kind::statistic)
+          x[b].s[slot] = args.state[slot * args.stride + i];
     }
 #pragma unroll
-    for (int slot = 0; slot < Slots; ++slot)
-      x.s[slot] = args.state[slot * args.state_stride + i];
-    apply<Rule>(t, scale, x);
-    args.parameters[i] = x.p;
+    for (uint32_t b = 0; b < batch; ++b) {
+      const auto k = first + b * flat_threads;
+      if (k >= run.count || (lazy && x[b].g == 0.0f))
+        continue;
+      const auto i = run.offset + k;
+      if (run.kind == Kind::statistic) {
+        const auto p = x[b].p;
+        args.parameters[i] = p + run.momentum * (mean_of(t, x[b].g) - p);
+        continue;
+      }
+      if (lazy && x[b].g == 0.0f)
+        continue;
+      apply<Rule>(t, scale, x[b]);
+      args.parameters[i] = x[b].p;
 #pragma unroll
-    for (int slot = 0; slot < Slots; ++slot)
-      args.state[slot * args.state_stride + i] = x.s[slot];
+      for (int slot = 0; slot < Slots; ++slot)
+        args.state[slot * args.stride + i] = x[b].s[slot];
+    }
   }
 }
 
+struct NotFinite {
+  const float4* values;
+  const StepTerms* terms;
+  uint32_t* spoiled;
+
+  __device__ void operator()(uint64_t i) const {
+    const auto x = values[i];
+    if (!isfinite(x.x) || !isfinite(x.y) || !isfinite(x.z) || !isfinite(x.w))
+      atomicExch(spoiled, terms->sequence);
+  }
+};
+
+// Sixteen threads take a block of squares: element i belongs to thread i modulo
+// 16, as on the CPU.
+constexpr uint32_t accumulators = 16;
+
 __global__ void __launch_bounds__(flat_threads)
   squares_kernel(const __grid_constant__ DeviceUpdate args) {
-  const auto run = args.runs[blockIdx.x];
+  const auto b = (blockIdx.x * blockDim.x + threadIdx.x) / accumulators;
+  const auto block = b < args.block_count ? args.blocks[b] : SquareBlock{};
+  const auto* values = args.gradient + block.offset;
   double sum = 0;
-  if (run.kind != Kind::statistic)
-    for (auto k = threadIdx.x; k < run.count; k += blockDim.x) {
-      const double g = args.gradient[run.offset + k];
-      sum += g * g;
-    }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0)
-    args.squares[blockIdx.x] = sum;
+#pragma unroll
+  for (auto i = threadIdx.x % accumulators; i < block.count;
+       i += accumulators) {
+    const double g = values[i];
+    sum += g * g;
+  }
+  for (auto apart = accumulators / 2; apart > 0; apart /= 2)
+    sum += __shfl_xor_sync(everyone, sum, apart);
+  if (threadIdx.x % accumulators == 0 && b < args.block_count)
+    args.squares[b] = sum;
 }
 
-/// One block: the runs' sums, and what the gradient is multiplied with.
-__global__ void __launch_bounds__(1024)
+/// values[0] becomes their sum along tree_sum()'s tree: neighbours first. One
+/// block, all threads.
+__device__ void add_up(double* values, uint32_t count) {
+  for (uint32_t apart = 1; apart < count; apart *= 2) {
+    __syncthreads();
+    for (uint64_t i = uint64_t{threadIdx.x} * 2 * apart; i + apart < count;
+         i += uint64_t{blockDim.x} * 2 * apart)
+      values[i] += values[i + apart];
+  }
+  __syncthreads();
+}
+
+/// A block a parameter.
+__global__ void __launch_bounds__(flat_threads)
+  trees_kernel(const __grid_constant__ DeviceUpdate args) {
+  const auto tree = args.trees[blockIdx.x];
+  auto* values = args.squares + tree.first;
+  add_up(values, tree.count);
+  if (threadIdx.x == 0)
+    args.squares[args.block_count + blockIdx.x] = values[0];
+}
+
+/// One block: what the gradient is multiplied with, as clip_scale().
+__global__ void __launch_bounds__(flat_threads)
   scale_kernel(const __grid_constant__ DeviceUpdate args) {
-  double sum = 0;
-  for (auto i = threadIdx.x; i < args.run_count; i += blockDim.x)
-    sum += args.squares[i];
-  sum = block_sum(sum);
+  auto* values = args.squares + args.block_count;
+  add_up(values, args.tree_count);
   if (threadIdx.x != 0)
     return;
-  const auto norm = sqrt(sum) / args.terms->samples;
+  const auto norm = sqrt(values[0]) / args.terms->samples;
   const auto limit = args.terms->clip_norm;
   *args.scale = norm <= limit ? 1.0f
                               : static_cast<float>(limit / (norm + 1e-6));
+  if (!isfinite(values[0])) // squares of floats do not overflow
+    *args.spoiled = args.terms->sequence;
 }
 
 template <OptimizerKind Rule, int Slots>
@@ -127,10 +192,18 @@ void launch(const DeviceUpdate& args, cudaStream_t stream) {
 } // namespace
 
 void update_all(const DeviceUpdate& args, cudaStream_t stream) {
-  if (args.clips) {
-    squares_kernel<<<args.run_count, flat_threads, 0, stream>>>(args);
-    scale_kernel<<<1, 1024, 0, stream>>>(args);
+  if (args.clips && args.tree_count > 0) {
+    const auto threads = uint64_t{args.block_count} * accumulators;
+    squares_kernel<<<static_cast<uint32_t>(over(threads, flat_threads)),
+                     flat_threads, 0, stream>>>(args);
+    trees_kernel<<<args.tree_count, flat_threads, 0, stream>>>(args);
+    scale_kernel<<<1, flat_threads, 0, stream>>>(args);
   }
+  if (!args.clips || !args.all_have_squares)
+    launch_each(args.stride / 4,
+                NotFinite{reinterpret_cast<const float4*>(args.gradient),
+                          args.terms, args.spoiled},
+                stream);
   switch (args.rule) {
     case OptimizerKind::sgd:
       return launch<OptimizerKind::sgd, 0>(args, stream);

@@ -14,6 +14,7 @@ struct StepTerms {
   UpdateTerms undecayed; ///< of all others
   double samples;
   double clip_norm;
+  uint32_t sequence; ///< of the updates, from 1
 };
 
 /// A run of one parameter that a block updates.
@@ -22,9 +23,22 @@ struct UpdateRun {
   uint64_t offset; ///< in the flat buffers
   uint32_t count;
   Kind kind;
+  bool by_rows;   ///< may be updated lazily
   float momentum; ///< of a statistic
 };
-constexpr uint32_t update_run = 4096; ///< elements at most
+constexpr uint32_t update_run = 2048; ///< elements at most
+
+/// Elements whose squares make one sum: a block of norms.hpp.
+struct SquareBlock {
+  uint64_t offset; ///< in the flat buffers
+  uint32_t count;
+};
+
+/// The blocks of one parameter; their sums are added along tree_sum()'s tree.
+struct SquareTree {
+  uint32_t first;
+  uint32_t count;
+};
 
 struct DeviceUpdate {
   OptimizerKind rule;
@@ -32,17 +46,25 @@ struct DeviceUpdate {
   const UpdateRun* runs;
   uint32_t run_count;
   float* parameters;
-  float* gradient; ///< the sum
   float* state;
-  uint64_t state_stride;
-  double* squares; ///< [run_count]; scratch
-  float* scale;    ///< of the clipped gradient
-  bool clips;
+  uint64_t stride; ///< elements of the flat buffers, a multiple of 4
+  const SquareBlock* blocks;
+  uint32_t block_count;
+  const SquareTree* trees; ///< of trained parameters in order of name
+  uint32_t tree_count;
+  double* squares;       ///< [block_count + tree_count]; scratch
+  float* scale;          ///< of the clipped gradient
+  uint32_t* spoiled;     ///< the last update whose gradient was not finite
+  bool all_have_squares; ///< no parameter is a statistic
+  const float* gradient = nullptr; ///< the sum
+  bool clips = false;
+  bool lazy = false; ///< of parameters by rows: where the gradient is 0
 };
 
 /// The update of all parameters, clipped where asked for; per element the
-/// operations of kernels/cpu/optimizer_leaf.inc, one rounding each, so that
-/// equal gradients give equal parameters.
+/// operations of kernels/cpu/optimizer_leaf.inc, one rounding each, and the
+/// squares in the order of norms.hpp, so that equal gradients give equal
+/// parameters. A gradient that is not finite changes nothing.
 /// Completion: stream order; cudaGetLastError() has the launches' status.
 void update_all(const DeviceUpdate& args, cudaStream_t stream);
 

@@ -1,6 +1,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/operators.cuh"
+#include "kernels/cuda/pack.cuh"
 
 namespace troupe::kernels {
 
@@ -43,6 +44,8 @@ struct Window {
   }
 };
 
+/// Of N channels beside each other.
+template <uint32_t N>
 struct MaxForward {
   Windows w;
   const float* x;
@@ -50,21 +53,30 @@ struct MaxForward {
   int32_t* chosen;
 
   __device__ void operator()(uint64_t i) const {
-    const Window k(w, i);
+    const Window k(w, i * N);
     const auto* image = x + k.row * w.image() + k.c;
-    auto best = image[(uint64_t{k.top} * w.width + k.left) * w.channels];
-    auto where = k.above * w.kernel_width + k.before;
+    auto best =
+      load<N>(image + (uint64_t{k.top} * w.width + k.left) * w.channels);
+    Words<int32_t, N> where;
+#pragma unroll
+    for (uint32_t n = 0; n < N; ++n)
+      where.at[n] = static_cast<int32_t>(k.above * w.kernel_width + k.before);
     for (auto a = k.top; a < k.bottom; ++a)
       for (auto b = k.left; b < k.right; ++b) {
-        const auto v = image[(uint64_t{a} * w.width + b) * w.channels];
-        if (best == best && !(v <= best)) { // a NaN is taken, and stays
-          best = v;
-          where = (a - k.top + k.above) * w.kernel_width
-                  + (b - k.left + k.before);
-        }
+        const auto v =
+          load<N>(image + (uint64_t{a} * w.width + b) * w.channels);
+        const auto at = static_cast<int32_t>(
+          (a - k.top + k.above) * w.kernel_width + (b - k.left + k.before));
+#pragma unroll
+        for (uint32_t n = 0; n < N; ++n)
+          // A NaN is taken, and stays.
+          if (best[n] == best[n] && !(v[n] <= best[n])) {
+            best[n] = v[n];
+            where.at[n] = at;
+          }
       }
-    y[i] = best;
-    chosen[i] = static_cast<int32_t>(where);
+    store(best, y + i * N);
+    *reinterpret_cast<Words<int32_t, N>*>(chosen + i * N) = where;
   }
 };
 
@@ -84,7 +96,9 @@ struct AverageForward {
   }
 };
 
-/// A thread gathers what an element of the image gets, window by window.
+/// A thread gathers what N channels of a place of the image get, window by
+/// window.
+template <uint32_t N>
 struct PoolBackward {
   Windows w;
   const int32_t* chosen; ///< null: of an average
@@ -93,30 +107,40 @@ struct PoolBackward {
   bool accumulate;
 
   __device__ void operator()(uint64_t i) const {
-    const auto c = static_cast<uint32_t>(i % w.channels);
-    const auto x = static_cast<uint32_t>(i / w.channels % w.width) + w.padding;
-    const auto y = static_cast<uint32_t>(i / w.channels / w.width % w.height)
+    const auto packs = w.channels / N;
+    const auto c = static_cast<uint32_t>(i % packs) * N;
+    const auto x = static_cast<uint32_t>(i / packs % w.width) + w.padding;
+    const auto y = static_cast<uint32_t>(i / packs / w.width % w.height)
                    + w.padding;
-    const auto row = i / w.image();
+    const auto row = i / packs / w.width / w.height;
     const auto first_a =
       y < w.kernel_height ? 0 : (y - w.kernel_height) / w.stride + 1;
     const auto first_b =
       x < w.kernel_width ? 0 : (x - w.kernel_width) / w.stride + 1;
-    float sum = 0;
+    Values<N> sum{};
     for (auto a = first_a; a < w.high && a * w.stride <= y; ++a)
       for (auto b = first_b; b < w.wide && b * w.stride <= x; ++b) {
         const auto at = ((row * w.high + a) * w.wide + b) * w.channels + c;
+        const auto d = load<N>(dy + at);
         if (chosen == nullptr) {
           const Window k(w, at);
-          sum += dy[at]
-                 / static_cast<float>((k.bottom - k.top) * (k.right - k.left));
-        } else if (static_cast<uint32_t>(chosen[at])
-                   == (y - a * w.stride) * w.kernel_width
-                        + (x - b * w.stride)) {
-          sum += dy[at];
+          const auto held =
+            static_cast<float>((k.bottom - k.top) * (k.right - k.left));
+#pragma unroll
+          for (uint32_t n = 0; n < N; ++n)
+            sum[n] += d[n] / held;
+        } else {
+          const auto where =
+            *reinterpret_cast<const Words<int32_t, N>*>(chosen + at);
+          const auto here = static_cast<int32_t>(
+            (y - a * w.stride) * w.kernel_width + (x - b * w.stride));
+#pragma unroll
+          for (uint32_t n = 0; n < N; ++n)
+            if (where.at[n] == here)
+              sum[n] += d[n];
         }
       }
-    dx[i] = accumulate ? dx[i] + sum : sum;
+    give(sum, dx + i * N, accumulate);
   }
 };
 
@@ -158,9 +182,12 @@ public:
   void forward(const OpArgs& args) override {
     const auto count = args.rows * outputs_;
     if (largest_)
-      launch_each(count,
-                  MaxForward{w_, args.inputs[0], args.output, chosen(args)},
-                  stream());
+      with_pack(w_.channels, [&]<uint32_t N>() {
+        launch_each(count / N,
+                    MaxForward<N>{w_, args.inputs[0], args.output,
+                                  chosen(args)},
+                    stream());
+      });
     else
       launch_each(count, AverageForward{w_, args.inputs[0], args.output},
                   stream());
@@ -170,11 +197,13 @@ public:
   void backward(const OpArgs& args) override {
     if (args.input_gradients[0] == nullptr)
       return;
-    launch_each(args.rows * inputs_,
-                PoolBackward{w_, largest_ ? chosen(args) : nullptr,
-                             args.output_gradient, args.input_gradients[0],
-                             args.accumulate_inputs[0] != 0},
-                stream());
+    with_pack(w_.channels, [&]<uint32_t N>() {
+      launch_each(args.rows * inputs_ / N,
+                  PoolBackward<N>{w_, largest_ ? chosen(args) : nullptr,
+                                  args.output_gradient, args.input_gradients[0],
+                                  args.accumulate_inputs[0] != 0},
+                  stream());
+    });
     launched();
   }
 

@@ -25,6 +25,12 @@ make_cuda_resident_trainer(const Graph& graph, DeviceId device,
                            Precision precision);
 
 /// Errors: likewise.
+std::unique_ptr<ResidentReplica>
+make_cuda_resident_replica(const Graph& graph, DeviceId device,
+                           const OptimizerOptions& rule, uint32_t max_rows,
+                           Precision precision);
+
+/// Errors: likewise.
 std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision precision);
 
 /// Versions of CUDA's libraries; empty without CUDA.

@@ -4,177 +4,196 @@
 #include "kernels/cuda/device_batch.cuh"
 #include "kernels/cuda/dnn.cuh"
 #include "kernels/cuda/matmul.cuh"
-#include "kernels/cuda/optimizer.cuh"
 #include "kernels/cuda/replica.hpp"
+#include "kernels/cuda/variables.cuh"
 #include "kernels/engine/engine.hpp"
-#include "kernels/optimizer/terms.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 
-#include <algorithm>
 #include <vector>
 
 namespace troupe::kernels {
 
 namespace {
 
-using FloatArray = CudaArray<float>;
-
-std::vector<cuda::UpdateRun> runs_of(const Graph& graph, const Layout& layout) {
-  std::vector<cuda::UpdateRun> runs;
-  for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    const auto& parameter = graph.parameters[i];
-    using Kind = cuda::UpdateRun::Kind;
-    const auto kind = parameter.role == ParameterRole::statistic
-                        ? Kind::statistic
-                      : parameter.decays ? Kind::decayed
-                                         : Kind::undecayed;
-    for (uint64_t begin = 0; begin < parameter.size();
-         begin += cuda::update_run)
-      runs.push_back({layout.offsets[i] + begin,
-                      static_cast<uint32_t>(std::min<uint64_t>(
-                        cuda::update_run, parameter.size() - begin)),
-                      kind, parameter.momentum});
-  }
-  return runs;
-}
-
-class CudaResidentTrainer final : public ResidentTrainer {
+/// What both keep on their device: the graph's memory, and its variables.
+class OnDevice {
 public:
-  CudaResidentTrainer(const Graph& graph, DeviceId device,
-                      const OptimizerOptions& rule, uint32_t max_rows,
-                      Precision precision)
+  OnDevice(const Graph& graph, DeviceId id, const OptimizerOptions& rule,
+           uint32_t max_rows, Precision precision)
     : graph_(graph),
-      layout_(graph),
-      rule_(rule),
-      device_(device, precision),
-      current_(std::make_unique<CurrentDevice>(device.index)),
+      max_rows_(max_rows),
+      device_(id, precision),
+      current_(std::make_unique<CurrentDevice>(id.index)),
       engine_(graph_, device_, max_rows),
-      batch_memory_(graph_, max_rows, device_.context()),
-      parameters_(on_device<float>(layout_.total, "parameters")),
-      gradient_(on_device<float>(layout_.total, "gradient")),
-      state_(on_device<float>(state_size(), "optimizer state")),
-      terms_(on_device<cuda::StepTerms>(1, "terms of a step")),
-      host_terms_(CudaArray<cuda::StepTerms>::Where::pinned, 1,
-                  place("terms of a step")),
+      batch_(graph_, max_rows, device_.context()),
+      variables_(graph_, rule, device_.context()),
       passes_(device_.context(), true) {
-    const auto runs = runs_of(graph_, layout_);
-    runs_ = on_device<cuda::UpdateRun>(runs.size(), "update");
-    squares_ = on_device<double>(runs.size(), "update");
-    scale_ = on_device<float>(1, "update");
-    run_count_ = static_cast<uint32_t>(runs.size());
-    device_.upload(runs.data(), runs_.data(), runs.size() * sizeof(runs[0]));
-    check(cudaEventCreateWithFlags(&terms_sent_, cudaEventDisableTiming),
-          place("event"));
-    for (auto [values, count] : {std::pair{parameters_.data(), layout_.total},
-                                 std::pair{gradient_.data(), layout_.total},
-                                 std::pair{state_.data(), state_size()}})
-      check(cudaMemsetAsync(values, 0, count * sizeof(float), stream()),
-            place("clearing"));
     current_.reset();
   }
-  ~CudaResidentTrainer() override {
-    cudaStreamSynchronize(stream());
-    cudaEventDestroy(terms_sent_);
+
+protected:
+  CurrentDevice current() { return CurrentDevice{device_.context().index()}; }
+  CudaContext& context() { return device_.context(); }
+
+  /// Gaps between parameters are zero, and stay so.
+  CudaArray<float> make_gradient() {
+    const auto place = context().place("gradient");
+    CudaArray<float> gradient{CudaArray<float>::Where::device,
+                              variables_.total(), place};
+    check(cudaMemsetAsync(gradient.data(), 0,
+                          variables_.total() * sizeof(float),
+                          context().stream()),
+          place);
+    return gradient;
+  }
+
+  Engine::Pass upload(const Batch& batch) {
+    require(batch.rows > 0 && batch.rows <= max_rows_,
+            "rows of a batch outside [1, max_rows]");
+    batch_.upload(batch);
+    auto pass = batch_.pass(batch, {});
+    pass.training = true;
+    pass.parameters = variables_.parameters();
+    return pass;
+  }
+  void compute(const Engine::Pass& pass, float* gradient) {
+    engine_.forward(pass);
+    engine_.backward(pass, gradient);
+  }
+  /// Loss and hits of the pass that was last. Waits for it.
+  LeafStats fetch(const Engine::Pass& pass) {
+    batch_.download(pass);
+    context().synchronize("a training pass");
+    const auto totals = batch_.take(pass, {});
+    return {totals.loss, totals.correct};
+  }
+
+  /// to += from
+  void add(const float* from, float* to) {
+    device_.add(from, to, variables_.total());
+  }
+
+private:
+  Graph graph_;
+  uint32_t max_rows_;
+  CudaDevice device_;
+  std::unique_ptr<CurrentDevice> current_; ///< while it is made
+  Engine engine_;
+  DeviceBatch batch_;
+
+protected:
+  DeviceVariables variables_;
+  CapturedPasses passes_;
+};
+
+class CudaResidentTrainer final : public ResidentTrainer, OnDevice {
+public:
+  CudaResidentTrainer(const Graph& graph, DeviceId id,
+                      const OptimizerOptions& rule, uint32_t max_rows,
+                      Precision precision)
+    : OnDevice(graph, id, rule, max_rows, precision) {
+    const auto device = current();
+    gradient_ = make_gradient();
   }
 
   void set_parameters(const float* parameters) override {
-    const CurrentDevice current(device_.context().index());
-    device_.upload(parameters, parameters_.data(),
-                   layout_.total * sizeof(float));
-    check(cudaMemsetAsync(state_.data(), 0, state_size() * sizeof(float),
-                          stream()),
-          place("clearing"));
+    const auto device = current();
+    variables_.write(parameters, nullptr, 0);
   }
 
   void load(const Batch& batch) override {
     require(batch.exchange == nullptr, "a resident trainer has no peers");
-    const CurrentDevice current(device_.context().index());
-    device_.context().synchronize("loading a micro-batch");
-    batch_memory_.upload(batch);
-    pass_ = batch_memory_.pass(batch, {});
-    pass_.training = true;
-    pass_.parameters = parameters_.data();
+    const auto device = current();
+    context().synchronize("loading a micro-batch");
+    pass_ = upload(batch);
   }
 
   void step(const Step& step) override {
     require(pass_.rows > 0, "a step without a micro-batch");
-    const CurrentDevice current(device_.context().index());
-    send_terms(step);
-    const bool clips = step.clip_norm != 0;
-    passes_.run({pass_.rows, clips, pass_.step.rows, pass_.step.leaves}, [&] {
-      engine_.forward(pass_);
-      engine_.backward(pass_, gradient_.data());
-      cuda::update_all({rule_.kind, terms_.data(), runs_.data(), run_count_,
-                        parameters_.data(), gradient_.data(), state_.data(),
-                        layout_.total, squares_.data(), scale_.data(), clips},
-                       stream());
-      check(cudaGetLastError(), place("update"));
-    });
+    const auto device = current();
+    variables_.send(step);
+    const bool clips = step.clip_norm > 0;
+    passes_.run({pass_.rows, clips, step.lazy_tables, pass_.step.rows,
+                 pass_.step.leaves},
+                [&] {
+                  compute(pass_, gradient_.data());
+                  variables_.update(gradient_.data(), clips, step.lazy_tables);
+                });
   }
 
   LeafStats stats() override {
-    const CurrentDevice current(device_.context().index());
-    batch_memory_.download(pass_);
-    device_.context().synchronize("a training step");
-    const auto totals = batch_memory_.take(pass_, {});
-    return {totals.loss, totals.correct};
+    const auto device = current();
+    return fetch(pass_);
   }
 
   void read_parameters(float* out) override {
-    device_.download(parameters_.data(), out, layout_.total * sizeof(float));
+    const auto device = current();
+    variables_.read(out, nullptr, 0);
   }
 
 private:
-  CudaPlace place(const char* what) { return device_.context().place(what); }
-  cudaStream_t stream() { return device_.context().stream(); }
-  uint64_t state_size() const {
-    return layout_.total * std::max(1u, state_slots(rule_.kind));
-  }
-  template <class T>
-  CudaArray<T> on_device(size_t count, const char* what) {
-    return {CudaArray<T>::Where::device, count, place(what)};
-  }
-
-  void send_terms(const Step& step) {
-    // The copy before has left the pinned memory.
-    check(cudaEventSynchronize(terms_sent_), place("terms of a step"));
-    const float nothing = 0; // pointers that the terms want, and nobody follows
-    UpdateArgs args;
-    args.gradient_sum = args.in = args.state_in = &nothing;
-    args.samples = step.samples;
-    args.step = step.number;
-    args.learning_rate = step.learning_rate;
-    auto& terms = *host_terms_.data();
-    args.decays = true;
-    terms.decayed = update_terms(rule_, args);
-    args.decays = false;
-    terms.undecayed = update_terms(rule_, args);
-    terms.samples = step.samples;
-    terms.clip_norm = step.clip_norm;
-    check(cudaMemcpyAsync(terms_.data(), host_terms_.data(), sizeof terms,
-                          cudaMemcpyHostToDevice, stream()),
-          place("terms of a step"));
-    check(cudaEventRecord(terms_sent_, stream()), place("terms of a step"));
-  }
-
-  Graph graph_;
-  Layout layout_;
-  OptimizerOptions rule_;
-  CudaDevice device_;
-  std::unique_ptr<CurrentDevice> current_; ///< while the trainer is made
-  Engine engine_;
-  DeviceBatch batch_memory_;
-  FloatArray parameters_;
-  FloatArray gradient_;
-  FloatArray state_;
-  CudaArray<cuda::StepTerms> terms_;
-  CudaArray<cuda::StepTerms> host_terms_;
-  CudaArray<cuda::UpdateRun> runs_;
-  CudaArray<double> squares_;
-  CudaArray<float> scale_;
-  uint32_t run_count_ = 0;
-  cudaEvent_t terms_sent_ = nullptr;
+  CudaArray<float> gradient_;
   Engine::Pass pass_;
-  CapturedPasses passes_;
+};
+
+class CudaResidentReplica final : public ResidentReplica, OnDevice {
+public:
+  using OnDevice::OnDevice;
+
+  void write(const float* parameters, const float* state,
+             uint64_t stride) override {
+    const auto device = current();
+    variables_.write(parameters, state, stride);
+    waiting_ = 0;
+  }
+
+  void read(float* parameters, float* state, uint64_t stride) override {
+    const auto device = current();
+    variables_.read(parameters, state, stride);
+  }
+
+  void forget_gradients() override { waiting_ = 0; }
+
+  LeafStats push_gradient(const Batch& batch) override {
+    if (batch.gate != nullptr)
+      batch.gate->await_all();
+    const auto device = current();
+    if (waiting_ == gradients_.size())
+      gradients_.push_back(make_gradient());
+    const auto pass = upload(batch);
+    const auto work = [&] { compute(pass, gradients_[waiting_].data()); };
+    if (pass.exchange != nullptr) // waits in the middle: nothing to record
+      work();
+    else
+      passes_.run({waiting_, pass.rows, pass.step.rows, pass.step.leaves},
+                  work);
+    const auto stats = fetch(pass);
+    ++waiting_;
+    return stats;
+  }
+
+  void add_gradients() override {
+    require(waiting_ >= 2, "two gradients to add");
+    const auto device = current();
+    --waiting_;
+    add(gradients_[waiting_].data(), gradients_[waiting_ - 1].data());
+  }
+
+  bool update(const Update& update) override {
+    require(waiting_ == 1, "an update by one gradient");
+    const auto device = current();
+    variables_.send(update);
+    const bool clips = update.clip_norm > 0;
+    passes_.run({clips, update.lazy_tables}, [&] {
+      variables_.update(gradients_.front().data(), clips, update.lazy_tables);
+    });
+    waiting_ = 0;
+    return !variables_.spoiled();
+  }
+
+private:
+  std::vector<CudaArray<float>> gradients_; ///< as many as ever waited
+  size_t waiting_ = 0;
 };
 
 } // namespace
@@ -184,6 +203,14 @@ make_cuda_resident_trainer(const Graph& graph, DeviceId device,
                            const OptimizerOptions& rule, uint32_t max_rows,
                            Precision precision) {
   return std::make_unique<CudaResidentTrainer>(graph, device, rule, max_rows,
+                                               precision);
+}
+
+std::unique_ptr<ResidentReplica>
+make_cuda_resident_replica(const Graph& graph, DeviceId device,
+                           const OptimizerOptions& rule, uint32_t max_rows,
+                           Precision precision) {
+  return std::make_unique<CudaResidentReplica>(graph, device, rule, max_rows,
                                                precision);
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/optimizer/optimizer.hpp"
+#include "kernels/optimizer/resident_replica.hpp"
 
 #include <memory>
 
@@ -22,12 +23,7 @@ public:
   /// Completion: its memory may be changed when the call returns.
   virtual void load(const Batch& batch) = 0;
 
-  struct Step {
-    uint64_t number = 1; ///< from 1, for bias correction
-    float learning_rate = 1e-3f;
-    float samples = 1;    ///< what the gradient's sum is divided by
-    double clip_norm = 0; ///< of the mean gradient; 0: not clipped
-  };
+  using Step = ResidentReplica::Update;
   /// Forward, backward, clipping and update. Completion: CPU: when the call
   /// returns; CUDA: in order, waited for by the calls below.
   virtual void step(const Step& step) = 0;

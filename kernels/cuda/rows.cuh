@@ -7,7 +7,7 @@ namespace troupe::kernels::cuda {
 /// Threads that share a row: a warp of short rows, a block of long ones. Fixed
 /// by the columns, so that bits repeat.
 inline uint32_t row_threads(uint64_t columns) {
-  return columns <= 1024 ? warp : columns <= 8192 ? 256 : 1024;
+  return columns <= 1024 ? warp : 256;
 }
 
 /// The sum over the threads of a row (blockDim.x of them), in each.

@@ -5,241 +5,340 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-/// What the forward pass keeps of a row while it walks over the keys; a thread
-/// has two rows.
+/// Columns that the backward kernels take at a time: a part of a stage.
+constexpr uint32_t step = 32;
+
+/// Keys that some query of the warp sees: those below.
+template <uint32_t Size>
+__device__ uint32_t keys_seen(const AttentionArgs& args, uint32_t query) {
+  return args.causal ? min(args.length, query + warp_rows<Size>) : args.length;
+}
+
+/// Takes keys out, from `first` on, that a query does not see.
+template <uint32_t Size, uint32_t Columns>
+__device__ void hide_keys(Sums<Size, Columns>& s, const AttentionArgs& args,
+                          uint32_t query, uint32_t first) {
+  const auto all_see = args.causal ? min(args.length, query + 1) : args.length;
+  if (first + Columns <= all_see)
+    return;
+#pragma unroll
+  for (uint32_t m = 0; m < row_tiles<Size>; ++m)
+#pragma unroll
+    for (uint32_t e = 0; e < 4; ++e) {
+      const auto sees = args.causal ? min(args.length, row_at(query, m, e) + 1)
+                                    : args.length;
+#pragma unroll
+      for (uint32_t n = 0; n < Columns / 8; ++n)
+        if (column_at(first, n, e) >= sees)
+          s[m][n][e] = -INFINITY;
+    }
+}
+
+/// Begins to copy keys from `first` on, and their values.
+template <uint32_t Size>
+__device__ void copy_keys(Stage<Size>& to, const AttentionArgs& args,
+                          const bfloat16* keys, uint32_t first) {
+  copy_rows<Size, stage_rows<Size>>(to.first, keys, args.stride(), first,
+                                    args.length);
+  copy_rows<Size, stage_rows<Size>>(to.second, keys + args.key_heads * Size,
+                                    args.stride(), first, args.length);
+}
+
+/// What the forward pass keeps of its rows while it walks over the keys.
 template <uint32_t Size>
 struct Walk {
-  Accumulator y[Size / 8] = {};
-  float largest[2] = {-INFINITY, -INFINITY};
-  float total[2] = {0, 0}; ///< of this thread's columns
+  Sums<Size, Size> y = {};
+  RowValues<Size> largest{-INFINITY};
+  RowValues<Size> total{0}; ///< of this thread's columns
 
-  /// Takes a tile of scores, times factor and log2 e, and turns them into
-  /// exponentials against the largest so far; what was summed before shrinks.
+  /// Turns scores into powers of two, times factor and against the largest so
+  /// far; what was summed before shrinks. Every row has a key by now: a first
+  /// tile has one for all.
   template <uint32_t Columns>
-  __device__ void take(Accumulator (&s)[Columns / 8], const AttentionArgs& args,
-                       uint32_t query, uint32_t first, float factor) {
-    float highest[2] = {largest[0], largest[1]};
+  __device__ void take(Sums<Size, Columns>& s, float factor) {
 #pragma unroll
-    for (uint32_t n = 0; n < Columns / 8; ++n)
+    for (uint32_t m = 0; m < row_tiles<Size>; ++m) {
+      float highest[2] = {largest.of[m][0], largest.of[m][1]};
 #pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) {
-        const auto key = column_at(first, n, e);
-        const bool seen = key < args.length
-                          && (!args.causal || key <= row_at(query, e));
-        s[n][e] = seen ? s[n][e] * factor : -INFINITY;
-        highest[e / 2] = fmaxf(highest[e / 2], s[n][e]);
+      for (auto& tile : s[m])
+#pragma unroll
+        for (uint32_t e = 0; e < 4; ++e)
+          highest[e / 2] = fmaxf(highest[e / 2], tile[e]);
+      float base[2];
+#pragma unroll
+      for (uint32_t h = 0; h < 2; ++h) {
+        highest[h] = row_max(highest[h]);
+        base[h] = highest[h] * factor;
+        const auto shrink = power_of_two(largest.of[m][h] * factor - base[h]);
+        largest.of[m][h] = highest[h];
+        total.of[m][h] *= shrink;
+#pragma unroll
+        for (auto& tile : y[m]) {
+          tile[2 * h] *= shrink;
+          tile[2 * h + 1] *= shrink;
+        }
       }
-    float base[2];
 #pragma unroll
-    for (uint32_t h = 0; h < 2; ++h) {
-      highest[h] = row_max(highest[h]);
-      base[h] = highest[h] == -INFINITY ? 0.0f : highest[h];
-      const auto shrink = exp2f(largest[h] - base[h]);
-      largest[h] = highest[h];
-      total[h] *= shrink;
+      for (auto& tile : s[m])
 #pragma unroll
-      for (auto& tile : y) {
-        tile[2 * h] *= shrink;
-        tile[2 * h + 1] *= shrink;
-      }
+        for (uint32_t e = 0; e < 4; ++e) {
+          tile[e] = power_of_two(tile[e] * factor - base[e / 2]);
+          total.of[m][e / 2] += tile[e];
+        }
     }
-#pragma unroll
-    for (auto& tile : s)
-#pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) {
-        tile[e] = exp2f(tile[e] - base[e / 2]);
-        total[e / 2] += tile[e];
-      }
   }
 };
 
+// Blocks of the grid are (head, row, own rows); those with the most to do come
+// first.
 template <uint32_t Size>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 2)
   tensor_forward_kernel(const __grid_constant__ AttentionArgs args) {
-  constexpr auto columns = tile_rows<Size>;
-  extern __shared__ __align__(16) bfloat16 tiles[];
-  auto* queries = tiles;
-  auto* keys = queries + own_rows * tile_stride<Size>;
-  auto* values = keys + columns * tile_stride<Size>;
-  const Place place{args};
-  const auto begin = blockIdx.x * own_rows;
-  const auto mine = threadIdx.x / warp * 16;
-  load_rows<Size, own_rows>(queries, place.in(0), 3 * args.width, begin,
-                            args.length);
+  constexpr auto columns = stage_rows<Size>;
+  extern __shared__ __align__(16) char memory[];
+  auto& tiles = *reinterpret_cast<Tiles<Size>*>(memory);
+  const Place place{args, blockIdx.x};
+  const auto begin = (gridDim.z - 1 - blockIdx.z) * own_rows<Size>;
+  const auto mine = threadIdx.x / warp * warp_rows<Size>;
+  const auto* keys = place.in(1);
+  const auto fetch = [&, keys](uint32_t first) {
+    copy_keys<Size>(tiles.stage[first / columns % 2], args, keys, first);
+  };
+  copy_rows<Size, own_rows<Size>>(tiles.own[0], place.in(0), args.stride(),
+                                  begin, args.length);
+  fetch(0);
+  await_stage();
+  const KeptRows<Size> queries(tiles.own[0] + mine * row_stride<Size>);
   Walk<Size> walk;
   const auto factor = args.scale * log2_e; // powers of two from here on
-  const auto last = args.causal ? min(args.length, begin + own_rows)
+  const auto last = args.causal ? min(args.length, begin + own_rows<Size>)
                                 : args.length;
+  const auto seen = keys_seen<Size>(args, begin + mine);
   for (uint32_t first = 0; first < last; first += columns) {
-    __syncthreads();
-    load_rows<Size, columns>(keys, place.in(1), 3 * args.width, first,
-                             args.length);
-    load_rows<Size, columns>(values, place.in(2), 3 * args.width, first,
-                             args.length);
-    __syncthreads();
-    Accumulator s[columns / 8];
-    scores<Size, columns>(s, queries, mine, keys);
-    walk.template take<columns>(s, args, begin + mine, first, factor);
-    combine<Size, columns>(walk.y, s, values);
+    if (first + columns < last)
+      fetch(first + columns);
+    if (first < seen) {
+      const auto& stage = tiles.stage[first / columns % 2];
+      Sums<Size, columns> s;
+      scores<Size, columns>(s, queries, stage.first);
+      hide_keys<Size, columns>(s, args, begin + mine, first);
+      walk.template take<columns>(s, factor);
+      combine<Size, columns>(walk.y, s, stage.second);
+    }
+    await_stage();
   }
-  float inverse[2];
+  RowValues<Size> inverse{0};
 #pragma unroll
-  for (uint32_t h = 0; h < 2; ++h) {
-    const auto total = row_sum(walk.total[h]);
-    inverse[h] = 1.0f / total;
-    const auto query = row_at(begin + mine, 2 * h);
-    if (threadIdx.x % 4 == 0 && query < args.length)
-      args.kept[place.kept() + query] = walk.largest[h] + log2f(total);
-  }
-  store_rows<Size>(
-    static_cast<bfloat16*>(const_cast<void*>(args.y)) + place.y(), args.width,
-    begin + mine, args.length, walk.y, inverse[0], inverse[1]);
+  for (uint32_t m = 0; m < row_tiles<Size>; ++m)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      const auto total = row_sum(walk.total.of[m][h]);
+      inverse.of[m][h] = 1.0f / total;
+      const auto query = row_at(begin + mine, m, 2 * h);
+      if (threadIdx.x % 4 == 0 && query < args.length)
+        args.kept[place.kept() + query] = walk.largest.of[m][h] * factor
+                                          + log2f(total);
+    }
+  store_rows<Size>(static_cast<bfloat16*>(const_cast<void*>(args.y))
+                     + place.y(),
+                   args.width(), begin + mine, args.length, walk.y, inverse);
+}
+
+/// The sums of y dy of a warp's rows, for this kernel and the keys'.
+template <uint32_t Size>
+__device__ RowValues<Size> sum_deltas(const AttentionArgs& args,
+                                      const Place& place, uint32_t row,
+                                      const KeptRows<Size>& gradients) {
+  RowValues<Size> delta{0};
+  const auto* y = static_cast<const bfloat16*>(args.y) + place.y();
+#pragma unroll
+  for (uint32_t m = 0; m < row_tiles<Size>; ++m)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      const auto query = row_at(row, m, 2 * h);
+      float sum = 0;
+      if (query < args.length)
+#pragma unroll
+        for (uint32_t n = 0; n < Size / 8; ++n) {
+          const auto a = *reinterpret_cast<const __nv_bfloat162*>(
+            y + uint64_t{query} * args.width() + column_at(0, n, 0));
+          const auto b = reinterpret_cast<const __nv_bfloat162&>(
+            gradients.tile[m][n / 2].part[n % 2 * 2 + h]);
+          sum += value_of(a.x) * value_of(b.x) + value_of(a.y) * value_of(b.y);
+        }
+      delta.of[m][h] = row_sum(sum);
+      if (threadIdx.x % 4 == 0 && query < args.length)
+        args.delta[place.kept() + query] = delta.of[m][h];
+    }
+  return delta;
 }
 
 template <uint32_t Size>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 2)
   tensor_query_kernel(const __grid_constant__ AttentionArgs args) {
-  constexpr auto columns = tile_rows<Size>;
-  extern __shared__ __align__(16) bfloat16 tiles[];
-  auto* queries = tiles;
-  auto* gradients = queries + own_rows * tile_stride<Size>;
-  auto* keys = gradients + own_rows * tile_stride<Size>;
-  auto* values = keys + columns * tile_stride<Size>;
-  const Place place{args};
-  const auto begin = blockIdx.x * own_rows;
-  const auto mine = threadIdx.x / warp * 16;
-  load_rows<Size, own_rows>(queries, place.in(0), 3 * args.width, begin,
-                            args.length);
-  load_rows<Size, own_rows>(gradients, place.gradient(), args.width, begin,
-                            args.length);
-  float kept[2] = {0, 0};
-  float delta[2] = {0, 0};
+  constexpr auto columns = stage_rows<Size>;
+  extern __shared__ __align__(16) char memory[];
+  auto& tiles = *reinterpret_cast<Tiles<Size>*>(memory);
+  const Place place{args, blockIdx.x};
+  const auto begin = (gridDim.z - 1 - blockIdx.z) * own_rows<Size>;
+  const auto mine = threadIdx.x / warp * warp_rows<Size>;
+  const auto* keys = place.in(1);
+  const auto fetch = [&, keys](uint32_t first) {
+    copy_keys<Size>(tiles.stage[first / columns % 2], args, keys, first);
+  };
+  copy_rows<Size, own_rows<Size>>(tiles.own[0], place.in(0), args.stride(),
+                                  begin, args.length);
+  copy_rows<Size, own_rows<Size>>(tiles.own[1], place.gradient(), args.width(),
+                                  begin, args.length);
+  fetch(0);
+  await_stage();
+  const KeptRows<Size> queries(tiles.own[0] + mine * row_stride<Size>);
+  const KeptRows<Size> gradients(tiles.own[1] + mine * row_stride<Size>);
+  const auto delta = sum_deltas<Size>(args, place, begin + mine, gradients);
+  RowValues<Size> kept{0};
 #pragma unroll
-  for (uint32_t h = 0; h < 2; ++h)
-    if (const auto query = row_at(begin + mine, 2 * h); query < args.length) {
-      kept[h] = args.kept[place.kept() + query];
-      delta[h] = args.delta[place.kept() + query];
+  for (uint32_t m = 0; m < row_tiles<Size>; ++m)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      const auto query = row_at(begin + mine, m, 2 * h);
+      if (query < args.length)
+        kept.of[m][h] = args.kept[place.kept() + query];
     }
-  Accumulator dq[Size / 8] = {};
+  Sums<Size, Size> dq = {};
   const auto factor = args.scale * log2_e;
-  const auto last = args.causal ? min(args.length, begin + own_rows)
+  const auto last = args.causal ? min(args.length, begin + own_rows<Size>)
                                 : args.length;
+  const auto seen = keys_seen<Size>(args, begin + mine);
   for (uint32_t first = 0; first < last; first += columns) {
-    __syncthreads();
-    load_rows<Size, columns>(keys, place.in(1), 3 * args.width, first,
-                             args.length);
-    load_rows<Size, columns>(values, place.in(2), 3 * args.width, first,
-                             args.length);
-    __syncthreads();
-    Accumulator s[columns / 8];
-    Accumulator dp[columns / 8];
-    scores<Size, columns>(s, queries, mine, keys);
-    scores<Size, columns>(dp, gradients, mine, values);
+    if (first + columns < last)
+      fetch(first + columns);
+    const auto& stage = tiles.stage[first / columns % 2];
+    for (uint32_t c = 0; c < columns && first + c < seen; c += step) {
+      const auto* rows = stage.first + c * row_stride<Size>;
+      Sums<Size, step> s;
+      Sums<Size, step> dp;
+      scores<Size, step>(s, queries, rows);
+      scores<Size, step>(dp, gradients, stage.second + c * row_stride<Size>);
+      hide_keys<Size, step>(s, args, begin + mine, first + c);
 #pragma unroll
-    for (uint32_t n = 0; n < columns / 8; ++n)
+      for (uint32_t m = 0; m < row_tiles<Size>; ++m)
 #pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) {
-        const auto key = column_at(first, n, e);
-        const bool seen = key < args.length
-                          && (!args.causal || key <= row_at(begin + mine, e));
-        const auto p = seen ? exp2f(s[n][e] * factor - kept[e / 2]) : 0.0f;
-        s[n][e] = p * (dp[n][e] - delta[e / 2]);
-      }
-    combine<Size, columns>(dq, s, keys);
+        for (uint32_t n = 0; n < step / 8; ++n)
+#pragma unroll
+          for (uint32_t e = 0; e < 4; ++e)
+            s[m][n][e] = power_of_two(s[m][n][e] * factor - kept.of[m][e / 2])
+                         * (dp[m][n][e] - delta.of[m][e / 2]);
+      combine<Size, step>(dq, s, rows);
+    }
+    await_stage();
   }
-  store_rows<Size>(static_cast<bfloat16*>(args.dx) + place.x(0), 3 * args.width,
-                   begin + mine, args.length, dq, args.scale, args.scale);
+  store_rows<Size>(static_cast<bfloat16*>(args.dx) + place.x(0), args.stride(),
+                   begin + mine, args.length, dq, RowValues<Size>{args.scale});
+}
+
+/// Takes queries out, from `first` on, that do not see a key. Those beyond the
+/// length are zeros, as their gradients are.
+template <uint32_t Size>
+__device__ void hide_queries(Sums<Size, step>& s, const AttentionArgs& args,
+                             uint32_t key, uint32_t first) {
+  if (!args.causal || key + warp_rows<Size> <= first + 1)
+    return;
+#pragma unroll
+  for (uint32_t m = 0; m < row_tiles<Size>; ++m)
+#pragma unroll
+    for (uint32_t n = 0; n < step / 8; ++n)
+#pragma unroll
+      for (uint32_t e = 0; e < 4; ++e)
+        if (column_at(first, n, e) < row_at(key, m, e))
+          s[m][n][e] = -INFINITY;
 }
 
 // As the queries' kernel with the sides changed: scores are [keys, queries].
+// Heads that share the keys are added in their order.
 template <uint32_t Size>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 2)
   tensor_key_kernel(const __grid_constant__ AttentionArgs args) {
-  constexpr auto columns = tile_rows<Size>;
-  extern __shared__ __align__(16) bfloat16 tiles[];
-  __shared__ float kept[columns];
-  __shared__ float delta[columns];
-  auto* keys = tiles;
-  auto* values = keys + own_rows * tile_stride<Size>;
-  auto* queries = values + own_rows * tile_stride<Size>;
-  auto* gradients = queries + columns * tile_stride<Size>;
-  const Place place{args};
-  const auto begin = blockIdx.x * own_rows;
-  const auto mine = threadIdx.x / warp * 16;
-  load_rows<Size, own_rows>(keys, place.in(1), 3 * args.width, begin,
-                            args.length);
-  load_rows<Size, own_rows>(values, place.in(2), 3 * args.width, begin,
-                            args.length);
-  Accumulator dk[Size / 8] = {};
-  Accumulator dv[Size / 8] = {};
-  const auto factor = args.scale * log2_e;
-  for (auto first = args.causal ? begin : 0; first < args.length;
-       first += columns) {
-    __syncthreads();
-    load_rows<Size, columns>(queries, place.in(0), 3 * args.width, first,
+  constexpr auto columns = stage_rows<Size>;
+  extern __shared__ __align__(16) char memory[];
+  auto& tiles = *reinterpret_cast<Tiles<Size>*>(memory);
+  const Place own{args, blockIdx.x * args.group()};
+  const auto begin = blockIdx.z * own_rows<Size>;
+  const auto mine = threadIdx.x / warp * warp_rows<Size>;
+  const auto start = args.causal ? begin : 0;
+  const auto fetch = [&](uint32_t i, uint32_t head, uint32_t first) {
+    const Place place{args, head};
+    auto& stage = tiles.stage[i % 2];
+    copy_rows<Size, columns>(stage.first, place.in(0), args.stride(), first,
                              args.length);
-    load_rows<Size, columns>(gradients, place.gradient(), args.width, first,
-                             args.length);
+    copy_rows<Size, columns>(stage.second, place.gradient(), args.width(),
+                             first, args.length);
     if (threadIdx.x < columns) {
       const auto query = first + threadIdx.x;
       const bool there = query < args.length;
-      kept[threadIdx.x] = there ? args.kept[place.kept() + query] : 0.0f;
-      delta[threadIdx.x] = there ? args.delta[place.kept() + query] : 0.0f;
+      copy_async(stage.kept + threadIdx.x, args.kept + place.kept() + query,
+                 there);
+      copy_async(stage.delta + threadIdx.x, args.delta + place.kept() + query,
+                 there);
     }
-    __syncthreads();
-    Accumulator s[columns / 8];
-    scores<Size, columns>(s, keys, mine, queries);
+  };
+  copy_rows<Size, own_rows<Size>>(tiles.own[0], own.in(1), args.stride(), begin,
+                                  args.length);
+  copy_rows<Size, own_rows<Size>>(tiles.own[1], own.in(2), args.stride(), begin,
+                                  args.length);
+  fetch(0, own.head, start);
+  await_stage();
+  const SharedRows<Size> keys{tiles.own[0] + mine * row_stride<Size>};
+  const SharedRows<Size> values{tiles.own[1] + mine * row_stride<Size>};
+  Sums<Size, Size> dk = {};
+  Sums<Size, Size> dv = {};
+  const auto factor = args.scale * log2_e;
+  const auto last = own.head + args.group();
+  uint32_t i = 0;
+  for (auto head = own.head; head < last; ++head)
+    for (auto first = start; first < args.length; first += columns, ++i) {
+      const bool more = first + columns < args.length; // of this head
+      if (more || head + 1 < last)
+        fetch(i + 1, more ? head : head + 1, more ? first + columns : start);
+      const auto& stage = tiles.stage[i % 2];
+      for (uint32_t c = 0; c < columns; c += step) {
+        if (args.causal && first + c + step <= begin + mine)
+          continue; // none of these queries sees a key
+        const auto* queries = stage.first + c * row_stride<Size>;
+        const auto* gradients = stage.second + c * row_stride<Size>;
+        Sums<Size, step> p;
+        Sums<Size, step> ds;
+        scores<Size, step>(p, keys, queries);
+        scores<Size, step>(ds, values, gradients);
+        hide_queries<Size>(p, args, begin + mine, first + c);
 #pragma unroll
-    for (uint32_t n = 0; n < columns / 8; ++n)
+        for (uint32_t n = 0; n < step / 8; ++n)
 #pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) {
-        const auto query = column_at(first, n, e);
-        const auto key = row_at(begin + mine, e);
-        const bool seen = query < args.length && key < args.length
-                          && (!args.causal || key <= query);
-        s[n][e] = seen ? exp2f(s[n][e] * factor - kept[column_at(0, n, e)])
-                       : 0.0f;
+          for (uint32_t e = 0; e < 4; ++e) {
+            const auto kept = stage.kept[column_at(c, n, e)];
+            const auto delta = stage.delta[column_at(c, n, e)];
+#pragma unroll
+            for (uint32_t m = 0; m < row_tiles<Size>; ++m) {
+              p[m][n][e] = power_of_two(p[m][n][e] * factor - kept);
+              ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta);
+            }
+          }
+        combine<Size, step>(dv, p, gradients);
+        combine<Size, step>(dk, ds, queries);
       }
-    combine<Size, columns>(dv, s, gradients);
-    Accumulator dp[columns / 8];
-    scores<Size, columns>(dp, values, mine, gradients);
-#pragma unroll
-    for (uint32_t n = 0; n < columns / 8; ++n)
-#pragma unroll
-      for (uint32_t e = 0; e < 4; ++e)
-        s[n][e] *= dp[n][e] - delta[column_at(0, n, e)];
-    combine<Size, columns>(dk, s, queries);
-  }
+      await_stage();
+    }
   auto* dx = static_cast<bfloat16*>(args.dx);
-  store_rows<Size>(dx + place.x(1), 3 * args.width, begin + mine, args.length,
-                   dk, args.scale, args.scale);
-  store_rows<Size>(dx + place.x(2), 3 * args.width, begin + mine, args.length,
-                   dv, 1, 1);
-}
-
-// A warp takes a query and head.
-__global__ void __launch_bounds__(threads)
-  tensor_delta_kernel(const __grid_constant__ AttentionArgs args) {
-  const auto query = blockIdx.x * (threads / warp) + threadIdx.x / warp;
-  if (query >= args.length)
-    return;
-  const Place place{args};
-  const auto* y = static_cast<const bfloat16*>(args.y) + place.y()
-                  + uint64_t{query} * args.width;
-  const auto* dy = place.gradient() + uint64_t{query} * args.width;
-  float sum = 0;
-  for (auto c = threadIdx.x % warp; c < args.head(); c += warp)
-    sum += value_of(y[c]) * value_of(dy[c]);
-  sum = warp_sum(sum);
-  if (threadIdx.x % warp == 0)
-    args.delta[place.kept() + query] = sum;
+  store_rows<Size>(dx + own.x(1), args.stride(), begin + mine, args.length, dk,
+                   RowValues<Size>{args.scale});
+  store_rows<Size>(dx + own.x(2), args.stride(), begin + mine, args.length, dv,
+                   RowValues<Size>{1});
 }
 
 template <uint32_t Size>
 void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
-  const dim3 grid(static_cast<uint32_t>(over(args.length, own_rows)),
-                  args.heads, args.rows);
-  constexpr auto bytes = shared_bytes<Size>;
+  constexpr auto bytes = sizeof(Tiles<Size>);
+  dim3 grid(args.heads, args.rows,
+            static_cast<uint32_t>(over(args.length, own_rows<Size>)));
   auto raise = [](auto* kernel) {
     if (bytes > 48 * 1024)
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -250,20 +349,18 @@ void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
     tensor_forward_kernel<Size><<<grid, threads, bytes, stream>>>(args);
     return;
   }
-  const dim3 rows(static_cast<uint32_t>(over(args.length, threads / warp)),
-                  args.heads, args.rows);
-  tensor_delta_kernel<<<rows, threads, 0, stream>>>(args);
   raise(tensor_query_kernel<Size>);
   tensor_query_kernel<Size><<<grid, threads, bytes, stream>>>(args);
+  grid.x = args.key_heads;
   raise(tensor_key_kernel<Size>);
   tensor_key_kernel<Size><<<grid, threads, bytes, stream>>>(args);
 }
 
 void launch_for_head(const AttentionArgs& args, bool backward,
                      cudaStream_t stream) {
-  if (args.head() == 32)
+  if (args.head == 32)
     launch<32>(args, backward, stream);
-  else if (args.head() == 64)
+  else if (args.head == 64)
     launch<64>(args, backward, stream);
   else
     launch<128>(args, backward, stream);
@@ -272,8 +369,8 @@ void launch_for_head(const AttentionArgs& args, bool backward,
 } // namespace
 
 bool fits_tensor_cores(const AttentionArgs& args) {
-  return args.half_x && args.half_y && !args.accumulate
-         && (args.head() == 32 || args.head() == 64 || args.head() == 128);
+  return args.half_x && args.half_y
+         && (args.head == 32 || args.head == 64 || args.head == 128);
 }
 
 void tensor_attention_forward(const AttentionArgs& args, cudaStream_t stream) {

@@ -18,7 +18,7 @@ struct RightTiles { ///< two, side by side: b [16, 16]
   uint32_t part[4];
 };
 
-__device__ inline uint32_t shared_address(const bfloat16* p) {
+__device__ inline uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
@@ -36,6 +36,35 @@ __device__ inline void load_transposed(uint32_t (&to)[4], const bfloat16* p) {
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(shared_address(p))
                : "memory");
+}
+
+/// Begins to copy 16 bytes from global to shared memory, zeros where they are
+/// not there; a thread waits for its own copies.
+__device__ inline void copy_async(bfloat16* to, const bfloat16* from,
+                                  bool there) {
+  const uint32_t bytes = there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
+/// As for 16 bytes, of 4.
+__device__ inline void copy_async(float* to, const float* from, bool there) {
+  const uint32_t bytes = there ? 4 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "memory");
+}
+__device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" : : : "memory");
+}
+
+/// 2^x, two units in the last place off at most; 0 where it would be denormal.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 /// Rows and columns from (row, column) on of a row-major tile.

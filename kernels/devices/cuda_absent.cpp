@@ -33,6 +33,12 @@ make_cuda_resident_trainer(const Graph&, DeviceId device,
   refuse(device);
 }
 
+std::unique_ptr<ResidentReplica>
+make_cuda_resident_replica(const Graph&, DeviceId device,
+                           const OptimizerOptions&, uint32_t, Precision) {
+  refuse(device);
+}
+
 std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
   refuse(device);
 }

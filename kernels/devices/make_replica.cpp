@@ -10,6 +10,7 @@
 #include "kernels/devices/sleeping_replica.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/engine/stage_replica.hpp"
+#include "kernels/optimizer/resident_replica.hpp"
 #include "kernels/pjrt/replica.hpp"
 
 #include <mutex>
@@ -74,10 +75,16 @@ std::unique_ptr<ResidentReplica>
 make_resident_replica(const Graph& graph, DeviceId device,
                       const OptimizerOptions& rule, uint32_t max_rows,
                       Precision precision) {
-  if (device.kind != DeviceId::Kind::pjrt || sleep_model(graph.text))
+  if (sleep_model(graph.text))
     return nullptr;
-  return kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
-                                             precision);
+  if (device.kind == DeviceId::Kind::pjrt)
+    return kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
+                                               precision);
+  // There are no kernels for LAMB's trust ratios.
+  if (device.kind == DeviceId::Kind::cuda && rule.kind != OptimizerKind::lamb)
+    return kernels::make_cuda_resident_replica(graph, device, rule, max_rows,
+                                               precision);
+  return nullptr;
 }
 
 std::unique_ptr<StageReplica>

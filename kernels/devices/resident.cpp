@@ -64,6 +64,7 @@ public:
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {
       const auto offset = layout_.offsets[i];
       set_parameter(args, graph_.parameters[i]);
+      args.lazy = step.lazy_tables && graph_.parameters[i].by_rows;
       args.gradient_sum = gradient_.data() + offset;
       args.in = args.out = parameters_.data() + offset;
       args.state_in = args.state_out = state_.data() + offset;

@@ -109,7 +109,10 @@ void Engine::forward(const Pass& pass, OpRange ops) {
   if (ops.begin == part_.ops.begin)
     bind(pass);
   for (size_t i = ops.begin; i < ops.end; ++i) {
-    if (needs_[i].alias)
+    const bool waits = pass.training && pass.loss_waits
+                       && needs_[i].backward_gives_loss
+                       && plan_.runs_backward[i];
+    if (needs_[i].alias || waits)
       continue;
     if (pass.gate != nullptr)
       for (auto parameter : graph_.ops[i].parameters)

@@ -33,6 +33,7 @@ public:
   struct Pass {
     uint32_t rows = 0;
     bool training = false;
+    bool loss_waits = false; ///< in training: until the backward pass has run
     const float* parameters = nullptr;
     const float* features = nullptr;
     const int32_t* ids = nullptr;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace troupe::kernels {
 
@@ -95,9 +96,10 @@ private:
   }
 
   uint64_t weights(uint64_t op) const { return 3 * graph_.ops.size() - 1 - op; }
+  bool splits(uint64_t op) const { return !splits_.empty() && splits_[op]; }
   /// When all of its backward pass is done.
   uint64_t all_backward(uint64_t op) const {
-    return !splits_.empty() && splits_[op] ? weights(op) : backward(op);
+    return splits(op) ? weights(op) : backward(op);
   }
 
   size_t storage(uint64_t size, uint64_t from, uint64_t to) {
@@ -187,11 +189,9 @@ private:
     if (!wanted_[input])
       return;
     const auto size = graph_.values[input].size() * rows_;
-    const bool alone = consumers_[input].size() == 1 && !goes_[input];
     if (gradient_[input] == nowhere) {
-      const bool takes_place = k == 0 && own != nowhere && alone
-                               && (needs_[i].in_place || needs_[i].alias)
-                               && storages_[own].size == size;
+      const bool takes_place = own != nowhere && storages_[own].size == size
+                               && may_take_place(i, k, own);
       gradient_[input] = takes_place ? own
                                      : storage(size, backward(i), backward(i));
       if (needs_[i].alias && !takes_place)
@@ -206,6 +206,46 @@ private:
     const auto reader = producer_[input] != nowhere ? producer_[input]
                                                     : part_.ops.begin - 1;
     storages_[gradient_[input]].use(backward(reader));
+  }
+
+  /// Whether the gradient of an input may be given in place of the output's.
+  bool may_take_place(size_t i, size_t k, size_t own) const {
+    const auto& inputs = graph_.ops[i].inputs;
+    const auto input = inputs[k];
+    if (goes_[input])
+      return false;
+    if (k == 0 && (needs_[i].in_place || needs_[i].alias)
+        && consumers_[input].size() == 1)
+      return true;
+    if (!needs_[i].passes_gradient || splits(i)
+        || std::count(inputs.begin(), inputs.end(), input) > 1)
+      return false;
+    return std::all_of(inputs.begin(), inputs.begin() + k, [&](auto other) {
+      return gradient_[other] != own || share(i, other, input);
+    });
+  }
+
+  /// Whether two inputs may have the same memory for their gradients after an
+  /// operator that passes its own on: the one that is used first is read by
+  /// its producer, which leaves it as it is, and by nobody else.
+  bool share(size_t i, uint32_t a, uint32_t b) const {
+    if (next_use(i, a) > next_use(i, b))
+      std::swap(a, b);
+    const auto reader = producer_[a];
+    return next_use(i, a) < next_use(i, b) && consumers_[a].size() == 1
+           && reader != nowhere && needs_[reader].keeps_gradient
+           && !needs_[reader].in_place && !needs_[reader].alias
+           && !needs_[reader].passes_gradient && !splits(reader);
+  }
+
+  /// When a gradient is added to or read after the backward pass of i.
+  uint64_t next_use(size_t i, uint32_t value) const {
+    auto next = backward(producer_[value] != nowhere ? producer_[value]
+                                                     : part_.ops.begin - 1);
+    for (auto consumer : consumers_[value])
+      if (consumer < i)
+        next = std::min(next, backward(consumer));
+    return next;
   }
 
   /// Largest first, each at the lowest offset where it fits.

@@ -108,6 +108,14 @@ struct Needs {
   /// The output is the first input's memory, read under another shape
   /// (reshape): neither pass is run.
   bool alias = false;
+  /// The gradient of each input is that of the output, as the backward pass
+  /// leaves it: it may be given in its place, to several inputs too.
+  bool passes_gradient = false;
+  /// The backward pass leaves the gradient of the output as it is.
+  bool keeps_gradient = false;
+  /// Of losses: the backward pass gives totals too, and does without what the
+  /// forward pass leaves.
+  bool backward_gives_loss = false;
   /// Gradients of inputs can be added to what is there; without it the engine
   /// adds them.
   bool accumulates = false;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/engine/replica.hpp"
-#include "kernels/pjrt/resident.hpp"
+#include "kernels/optimizer/resident_replica.hpp"
 
 #include <memory>
 

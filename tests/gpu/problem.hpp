@@ -25,8 +25,9 @@ has_gpu(boost::unit_test::test_unit_id) {
 /// Samples that every built-in model of the kind takes.
 inline SampleShape sample_of(const std::string& model) {
   SampleShape sample;
-  if (model.starts_with("transformer")) {
-    sample.vocabulary = 65;
+  if (model.starts_with("transformer") || model.starts_with("llama")) {
+    // A block takes a row of many logits, a warp one of few.
+    sample.vocabulary = model.starts_with("llama") ? 1032 : 65;
     sample.label = LabelKind::tokens;
   }
   return sample;
@@ -107,6 +108,7 @@ inline std::vector<std::string> models() {
           "resnet8",
           "transformer:L2-H4-D128-T96",
           "transformer:L1-H2-D128-T50-P0.1",
+          "llama:L2-H4-D128-T96",
           "dlrm",
           "wide_deep",
           "logreg"};

@@ -65,21 +65,27 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_the_cpu) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(bfloat16_stays_near_float32) {
+/// How far bfloat16 is from float32 on a device.
+double rounding_of(const Problem& problem, DeviceId device) {
+  auto exact = make_replica(problem.graph, device, problem.batch.rows);
+  auto rounded = make_replica(problem.graph, device, problem.batch.rows,
+                              Precision::bfloat16);
+  const auto want = problem.gradient(*exact);
+  const auto have = problem.gradient(*rounded);
+  BOOST_TEST(have.stats.loss_sum == want.stats.loss_sum,
+             boost::test_tools::tolerance(0.02));
+  return distance(have.gradient, want.gradient);
+}
+
+BOOST_AUTO_TEST_CASE(bfloat16_is_no_farther_from_float32_than_on_a_cpu) {
   for (const auto& model : models())
     BOOST_TEST_CONTEXT(model) {
       const Problem problem(model, 8);
-      auto exact = make_replica(problem.graph, first_gpu, 8);
-      auto rounded = make_replica(problem.graph, first_gpu, 8,
-                                  Precision::bfloat16);
-      const auto want = problem.gradient(*exact);
-      const auto have = problem.gradient(*rounded);
-      BOOST_TEST(distance(have.gradient, want.gradient) < 0.1);
-      BOOST_TEST(have.stats.loss_sum == want.stats.loss_sum,
-                 boost::test_tools::tolerance(0.02));
+      const auto off = rounding_of(problem, first_gpu);
+      BOOST_TEST(off < 1.5 * rounding_of(problem, {}) + 1e-3);
       // It was used at all; tables are looked up and nothing is multiplied.
       if (model != "logreg")
-        BOOST_CHECK(have.gradient != want.gradient);
+        BOOST_TEST(off > 0);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/resident.hpp"
 #include "tests/gpu/problem.hpp"
+#include "tests/unit/kernels/resident_check.hpp"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -68,6 +69,38 @@ BOOST_AUTO_TEST_CASE(running_statistics_move_too) {
                {want.begin() + begin, want.begin() + begin + parameter.size()})
       < 1e-3);
   }
+}
+
+// -- the replica, whose updates are those of the host bit by bit --------------
+
+BOOST_AUTO_TEST_CASE(updates_have_the_bits_of_the_host) {
+  using enum OptimizerKind;
+  const ResidentDevice gpu{first_gpu, first_gpu};
+  check_resident_rules(gpu, {sgd, momentum, nesterov, adam, adamw, adagrad,
+                             rmsprop, ftrl});
+  OptimizerOptions rule;
+  rule.kind = momentum;
+  for (double clip_norm : {0.0, 0.01}) {
+    check_resident_steps(gpu, rule, clip_norm, "resnet8", sample_of("resnet8"));
+    check_resident_steps(gpu, rule, clip_norm, "transformer:L2-H4-D128-T96",
+                         sample_of("transformer"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {
+  check_spoiled_gradient(first_gpu);
+}
+
+BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
+  check_lazy_tables(first_gpu);
+}
+
+BOOST_AUTO_TEST_CASE(lamb_is_left_to_the_host) {
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::lamb;
+  BOOST_CHECK(
+    make_resident_replica(make_graph("mlp:20-16-4"), first_gpu, rule, 4)
+    == nullptr);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -83,6 +83,8 @@ def parser(description):
                       help="the program gpu_step")
     made.add_argument("--python", default=sys.executable)
     made.add_argument("--rounds", type=int, default=3)
+    made.add_argument("--variants", help="of PyTorch's, with commas between "
+                      "them (all)")
     made.add_argument("--checked", type=int, default=5)
     made.add_argument("--skipped", type=int, default=10)
     made.add_argument("--steps", type=int, default=20)
@@ -117,6 +119,8 @@ def drive(script, arguments, flags, variants, tolerance, forwarded=()):
                         *forwarded], variant)
 
         first = ours("--dump", folder)
+        if arguments.variants:
+            variants = arguments.variants.split(",")
         for variant in variants:
             try:
                 check_losses(first["losses"], theirs(variant)["losses"],

@@ -199,7 +199,9 @@ BOOST_AUTO_TEST_CASE(batch_norm_follows_its_reference) {
     for (auto [rows, shape] :
          {std::pair{5u, Shape{1}}, std::pair{2u, Shape{3, 2, 16}},
           std::pair{7u, Shape{19}}, std::pair{3u, Shape{5, 4, 37}},
-          std::pair{2u, Shape{6, 7, 64}}, std::pair{1u, Shape{3, 5, 3}}}) {
+          std::pair{2u, Shape{6, 7, 64}}, std::pair{1u, Shape{3, 5, 3}},
+          // Sums of 18 chunks, and of 40: see row_chunks() of kernels/cuda/.
+          std::pair{9u, Shape{7, 9, 40}}, std::pair{20u, Shape{8, 8, 6}}}) {
       check_operator(batch_norm(rows, shape, activation));
       check_operator(batch_norm(rows, shape, activation, false));
     }

@@ -107,6 +107,30 @@ BOOST_AUTO_TEST_CASE(convolution_follows_its_reference) {
     }
 }
 
+// On a GPU these are products in tiles: of up to 256 places by 64 units, of 144
+// elements of a window by 64 units, whose places are dealt to blocks in chunks
+// of some steps.
+BOOST_AUTO_TEST_CASE(tiles_chunks_and_steps_end_anywhere) {
+  for (auto sizes : {
+         Sizes{4, 28, 28, 1, 16, 5, 1, 2, 1}, // one step of each block
+         Sizes{2, 32, 31, 3, 16, 3, 1, 1, 1},
+         Sizes{1, 32, 32, 16, 16, 3, 1, 1, 1},
+         Sizes{1, 14, 13, 16, 32, 5, 1, 2, 1}, // three tiles of 400 elements
+         Sizes{3, 9, 8, 64, 72, 3, 2, 1, 1},   // and two of the units
+         Sizes{2, 7, 6, 64, 64, 3, 1, 1, 1}, Sizes{3, 5, 5, 17, 67, 3, 1, 1, 1},
+         Sizes{4, 11, 7, 20, 6, 3, 3, 2, 1},  // no fours of units
+         Sizes{8, 14, 14, 80, 1, 5, 1, 2, 1}, // several steps of each
+         Sizes{5, 11, 11, 81, 4, 5, 1, 2, 1},
+         Sizes{9, 11, 10, 2, 24, 3, 1, 2, 1}, // tiles of places
+         Sizes{2, 4, 5, 3, 8, 2, 1, 2, 1},    // windows of padding alone
+         Sizes{70, 1, 1, 8, 8, 1, 1, 0, 1},   // images of one place
+       }) {
+    auto given = convolution(sizes);
+    given.differences = 20;
+    check_operator(given);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(groups_and_depthwise_follow_their_reference) {
   for (auto sizes : {
          Sizes{2, 6, 5, 6, 10, 3, 1, 1, 2}, Sizes{2, 6, 5, 32, 64, 3, 2, 1, 4},

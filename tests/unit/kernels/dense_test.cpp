@@ -66,6 +66,16 @@ BOOST_AUTO_TEST_CASE(dense_takes_each_vector_of_a_sample_alone) {
         dense(rows, {3, inputs}, units, {.activation = activation}));
 }
 
+BOOST_AUTO_TEST_CASE(dense_of_many_rows_follows_its_reference) {
+  for (auto activation : all_activations)
+    for (uint64_t units : {uint64_t{72}, uint64_t{71}}) {
+      auto given = dense(300, {5}, units, {.activation = activation});
+      given.differences = 10;
+      given.backward.absolute = 1e-4; // sums of 300
+      check_operator(given);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(dense_does_without_a_bias) {
   for (auto activation : all_activations)
     for (auto [rows, inputs, units] : extents)

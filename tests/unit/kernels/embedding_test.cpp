@@ -75,6 +75,8 @@ BOOST_AUTO_TEST_CASE(an_embedding_looks_rows_up) {
   check_operator(embedding(3, 5, 7, 3));
   check_operator(embedding(4, 64, 65, 128));
   check_operator(embedding(2, 3, 1000, 17));
+  check_operator(embedding(5, 40, 3, 16)); // an id fills more than a batch
+  check_operator(embedding(2, 9, 4, 2056));
 }
 
 BOOST_AUTO_TEST_CASE(a_bag_adds_up_or_takes_the_mean_of_present_ids) {
@@ -83,6 +85,7 @@ BOOST_AUTO_TEST_CASE(a_bag_adds_up_or_takes_the_mean_of_present_ids) {
       check_operator(bag(1, 1, 1, 1, mode, weighted));
       check_operator(bag(5, 3, 4, 7, mode, weighted));
       check_operator(bag(3, 39, 100, 33, mode, weighted));
+      check_operator(bag(30, 20, 3, 16, mode, weighted));
     }
 }
 

@@ -46,6 +46,21 @@ BOOST_AUTO_TEST_CASE(norms_follow_their_references) {
       }
 }
 
+BOOST_AUTO_TEST_CASE(norms_of_long_rows_follow_their_references) {
+  for (auto [rows, columns] :
+       {std::pair{19u, 64u}, std::pair{3u, 260u}, std::pair{2u, 768u},
+        std::pair{17u, 1024u}, std::pair{2u, 1028u}, std::pair{3u, 2052u},
+        std::pair{2u, 4100u}, std::pair{1u, 8200u}, std::pair{2u, 1031u}})
+    for (auto kind : {OpKind::layer_norm, OpKind::rms_norm}) {
+      auto given = norm(kind, rows, {columns}, kind == OpKind::layer_norm);
+      given.differences = 10;
+      check_operator(given);
+    }
+  auto many = norm(OpKind::layer_norm, 2100, {12}, true);
+  many.differences = 10;
+  check_operator(many);
+}
+
 BOOST_AUTO_TEST_CASE(layer_norm_bears_a_mean_far_from_zero) {
   auto given = norm(OpKind::layer_norm, 4, {64}, true);
   given.low = 1000;

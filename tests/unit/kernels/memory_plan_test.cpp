@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -73,6 +74,7 @@ public:
 
   size_t shared_in_place = 0;
   size_t passed_by_memory = 0;
+  size_t passed_to_several = 0;
   size_t weights_later = 0;
 
 private:
@@ -99,8 +101,16 @@ private:
         return content(graph_.ops[i].inputs[0]);
     return graph_.values[value].name;
   }
-  static std::string gradient_of(uint32_t value) {
-    return "gradient of v" + std::to_string(value);
+  /// A gradient that was passed on is what it was.
+  std::string gradient_of(uint32_t value) const {
+    const auto passed = passed_.find(value);
+    return passed != passed_.end() ? passed->second
+                                   : "gradient of v" + std::to_string(value);
+  }
+  std::string left_by(size_t i) const {
+    const auto& op = graph_.ops[i];
+    return problem_.needs[i].keeps_gradient ? gradient_of(op.output)
+                                            : "left by " + op.name;
   }
   void read_value(uint32_t value) const {
     if (plan_.values[value] != nowhere)
@@ -160,11 +170,12 @@ private:
     if (!problem_.needs[i].alias)
       read_what_backward_reads(i);
     // An operator may overwrite what it was given.
-    const bool taken =
-      std::any_of(written.begin(), written.end(),
-                  [&](const auto& one) { return one.first == own; });
-    if (!loss && !taken)
-      write(own, size(op.output), "left by " + op.name);
+    const auto taken =
+      std::count_if(written.begin(), written.end(),
+                    [&](const auto& one) { return one.first == own; });
+    passed_to_several += taken > 1;
+    if (!loss && taken == 0)
+      write(own, size(op.output), left_by(i));
     for (auto [offset, input] : written)
       read(offset, size(input), gradient_of(input));
   }
@@ -177,7 +188,7 @@ private:
         if (problem_.needs[i].backward_reads_inputs >> k & 1)
           read_value(op.inputs[k]);
       if (i + 1 < graph_.ops.size())
-        read(plan_.gradients[op.output], size(op.output), "left by " + op.name);
+        read(plan_.gradients[op.output], size(op.output), left_by(i));
     };
     read_all();
     use_scratch(i);
@@ -206,6 +217,16 @@ private:
       if (!problem_.needs[i].accumulates && !problem_.needs[i].alias)
         write(plan_.spare, size(input), "spare");
     }
+    const auto& needs = problem_.needs[i];
+    const auto output = graph_.ops[i].output;
+    const bool over = place == plan_.gradients[output];
+    BOOST_REQUIRE(!over || needs.alias || needs.in_place
+                  || needs.passes_gradient);
+    BOOST_REQUIRE(!over || !begun(input)); // nothing is added to itself
+    if (over && needs.passes_gradient)
+      passed_[input] = gradient_of(output);
+    else
+      passed_.erase(input);
     write(place, size(input), gradient_of(input));
     written.emplace_back(place, input);
     begun_.push_back(input);
@@ -232,6 +253,7 @@ private:
   const MemoryPlan& plan_;
   std::vector<std::string> memory_;
   std::vector<uint32_t> begun_;
+  std::map<uint32_t, std::string> passed_; ///< names of gradients
 };
 
 /// Operators that read values at random, none unread; the last reads the rest.
@@ -239,12 +261,13 @@ Problem random_problem(uint32_t seed) {
   std::mt19937 random(seed);
   auto below = [&](uint64_t n) { return random() % n; };
   Problem problem;
-  problem.graph.features_value = problem.add_value(1 + below(40));
+  const auto any_size = [&] { return below(4) > 0 ? 16 : 1 + below(40); };
+  problem.graph.features_value = problem.add_value(any_size());
   const auto count = 2 + below(14);
   std::vector<uint8_t> read(1, 0);
   for (uint64_t i = 0; i < count; ++i) {
     std::vector<uint32_t> inputs;
-    const auto many = below(4) == 0 ? 2 + below(2) : 1;
+    const auto many = below(3) == 0 ? 2 + below(2) : 1;
     for (uint64_t k = 0; k < many; ++k) {
       const auto values = problem.graph.values.size();
       // Mostly what is recent.
@@ -256,6 +279,8 @@ Problem random_problem(uint32_t seed) {
     needs.alias = many == 1 && below(5) == 0;
     needs.in_place = !needs.alias && below(3) == 0;
     needs.accumulates = many > 1 || below(2) == 0;
+    needs.passes_gradient = many > 1 && below(4) > 0;
+    needs.keeps_gradient = below(4) > 0;
     needs.backward_reads_output = !needs.alias && below(3) == 0;
     if (!needs.alias) {
       needs.backward_reads_inputs = below(8);
@@ -263,7 +288,9 @@ Problem random_problem(uint32_t seed) {
       needs.scratch = {below(3), below(9)};
     }
     const auto like = problem.graph.values[inputs[0]].size();
-    const auto size = needs.alias || needs.in_place ? like : 1 + below(40);
+    const auto size = needs.alias || needs.in_place || needs.passes_gradient
+                        ? like
+                        : any_size();
     problem.add_op(inputs, size, !needs.alias && below(2) == 0, needs);
     read.push_back(0);
   }
@@ -295,8 +322,9 @@ Needs alias() {
 BOOST_AUTO_TEST_CASE(nothing_is_overwritten_before_its_last_reader) {
   size_t in_place_seen = 0;
   size_t passed_seen = 0;
+  size_t several_seen = 0;
   size_t smaller = 0;
-  for (uint32_t seed = 0; seed < 3000; ++seed)
+  for (uint32_t seed = 0; seed < 12000; ++seed)
     BOOST_TEST_CONTEXT("seed " << seed) {
       const auto problem = random_problem(seed);
       const auto plan = problem.plan();
@@ -306,10 +334,12 @@ BOOST_AUTO_TEST_CASE(nothing_is_overwritten_before_its_last_reader) {
       simulation.run();
       in_place_seen += simulation.shared_in_place;
       passed_seen += simulation.passed_by_memory;
+      several_seen += simulation.passed_to_several;
     }
   // The test looks at what it is for.
   BOOST_TEST(in_place_seen > 100u);
   BOOST_TEST(passed_seen > 100u);
+  BOOST_TEST(several_seen > 100u);
   BOOST_TEST(smaller > 1000u);
 }
 
@@ -357,6 +387,28 @@ BOOST_AUTO_TEST_CASE(an_output_takes_the_place_of_an_input_nobody_else_needs) {
   first.add_op({1}, 1, false, {});
   BOOST_TEST(first.plan().values[0] == nowhere);
   BOOST_TEST(first.plan().values[1] != nowhere);
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_passes_its_gradient_on_where_it_lies) {
+  Needs keeps;
+  keeps.keeps_gradient = true;
+  Needs sum;
+  sum.passes_gradient = sum.accumulates = true;
+  Problem problem; // v1 + f(v1), as around the layers of a transformer
+  problem.graph.features_value = problem.add_value(5);
+  problem.add_op({0}, 8, true, keeps);
+  problem.add_op({1}, 4, true, keeps);
+  problem.add_op({2}, 8, true, keeps);
+  problem.add_op({1, 3}, 8, false, sum);
+  problem.add_op({4}, 1, false, {});
+  auto plan = problem.plan();
+  BOOST_TEST(plan.gradients[3] == plan.gradients[4]);
+  BOOST_TEST(plan.gradients[1] == plan.gradients[4]);
+  // Not to both where the first to use it overwrites it.
+  problem.needs[2].keeps_gradient = false;
+  plan = problem.plan();
+  BOOST_TEST(plan.gradients[1] == plan.gradients[4]);
+  BOOST_TEST(plan.gradients[3] != plan.gradients[4]);
 }
 
 BOOST_AUTO_TEST_CASE(an_alias_is_its_input_s_memory) {

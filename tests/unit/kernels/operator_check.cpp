@@ -153,7 +153,7 @@ public:
         words(given_.labels.data(), given_.labels.size()));
     if (!given_.targets.empty())
       args.targets = placed(given_.targets);
-    LossTotals nothing;
+    const LossTotals nothing;
     auto* totals = words(&nothing, 1);
     args.totals = reinterpret_cast<LossTotals*>(totals);
     op->forward(args);
@@ -162,8 +162,18 @@ public:
       device_->download(totals, &outcome.totals, sizeof(LossTotals));
     else
       outcome.output = taken(args.output, outputs);
+    if (given_.training && needs.backward_gives_loss) {
+      device_->upload(&nothing, totals, sizeof nothing);
+      poison(args.saved, needs.saved.of(max_rows));
+    }
     if (given_.training)
       backward(*op, needs, args, drawn, outcome);
+    if (given_.training && needs.backward_gives_loss) {
+      LossTotals again;
+      device_->download(totals, &again, sizeof again);
+      BOOST_CHECK_EQUAL(again.loss, outcome.totals.loss);
+      BOOST_CHECK_EQUAL(again.correct, outcome.totals.correct);
+    }
     return outcome;
   }
 

@@ -2,7 +2,7 @@
 #include "kernels/graph/models.hpp"
 #include "kernels/pjrt/client.hpp"
 #include "kernels/pjrt/replica.hpp"
-#include "tests/unit/kernels/plugin_problem.hpp"
+#include "tests/unit/kernels/drawn_problem.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <unistd.h>
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(what_a_plugin_lacks_is_said_in_a_line) {
   BOOST_CHECK_EXCEPTION(make_replica(graph,
                                      pjrt_device(TROUPE_PJRT_STAND_IN, 2), 3),
                         InputError, says("the plugin has 2 devices"));
-  PluginProblem problem{graph, 3};
+  DrawnProblem problem{graph, 3};
   Buffer gradient{problem.layout.total};
   const auto compute = [&] {
     make_replica(graph, pjrt_device(TROUPE_PJRT_STAND_IN, 0), 3)

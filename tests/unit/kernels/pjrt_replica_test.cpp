@@ -1,9 +1,10 @@
 #include "kernels/base/error.hpp"
 #include "kernels/graph/models.hpp"
-#include "kernels/optimizer/norms.hpp"
 #include "kernels/pjrt/replica.hpp"
+#include "tests/unit/kernels/drawn_problem.hpp"
 #include "tests/unit/kernels/graph_builder.hpp"
-#include "tests/unit/kernels/plugin_problem.hpp"
+#include "tests/unit/kernels/plugin_file.hpp"
+#include "tests/unit/kernels/resident_check.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -24,7 +25,7 @@ std::string model_of(const std::string& sample, const std::string& operators) {
 
 /// Loss, hits, gradients and predictions are those of a CPU.
 void check_like_a_cpu(const Graph& graph, uint32_t rows, WholeStep step = {}) {
-  PluginProblem problem{graph, rows};
+  DrawnProblem problem{graph, rows};
   problem.batch.step = step;
   const auto cpu = make_replica(graph, {}, rows);
   const auto plugin = make_replica(graph, plugin_device(), rows);
@@ -74,16 +75,6 @@ void check_model(const std::string& model, const SampleShape& sample = {},
                  uint32_t rows = 3, WholeStep step = {}) {
   BOOST_TEST_CONTEXT(model)
   check_like_a_cpu(make_graph(model, sample), rows, step);
-}
-
-SampleShape clicks(uint64_t features, uint32_t ids, uint32_t vocabulary) {
-  SampleShape sample;
-  if (features > 0)
-    sample.features = {features};
-  sample.ids = ids;
-  sample.vocabulary = vocabulary;
-  sample.label = LabelKind::binary;
-  return sample;
 }
 
 SampleShape text(uint32_t vocabulary) {
@@ -192,7 +183,7 @@ BOOST_AUTO_TEST_CASE(several_sizes_of_a_batch_and_changed_parameters_follow) {
   const auto cpu = make_replica(graph, {}, 8);
   const auto plugin = make_replica(graph, plugin_device(1), 8);
   for (uint32_t rows : {8u, 3u, 8u, 1u}) {
-    PluginProblem problem{graph, rows};
+    DrawnProblem problem{graph, rows};
     problem.parameters.data()[0] += static_cast<float>(rows);
     const auto want = cpu->evaluate(problem.parameters.data(), problem.batch);
     const auto found = plugin->evaluate(problem.parameters.data(),
@@ -203,7 +194,7 @@ BOOST_AUTO_TEST_CASE(several_sizes_of_a_batch_and_changed_parameters_follow) {
 
 BOOST_AUTO_TEST_CASE(predictions_need_no_labels) {
   const auto graph = make_graph("mlp:20-16-4");
-  PluginProblem problem{graph, 3};
+  DrawnProblem problem{graph, 3};
   auto batch = problem.batch;
   batch.labels = nullptr;
   std::vector<int32_t> want(3);
@@ -217,7 +208,7 @@ BOOST_AUTO_TEST_CASE(predictions_need_no_labels) {
 
 BOOST_AUTO_TEST_CASE(an_id_outside_a_table_is_named) {
   const auto graph = make_graph("logreg", clicks(0, 3, 20));
-  PluginProblem problem{graph, 2};
+  DrawnProblem problem{graph, 2};
   problem.memory.ids()[4] = 20;
   Buffer gradient{problem.layout.total};
   BOOST_CHECK_EXCEPTION(
@@ -233,172 +224,30 @@ BOOST_AUTO_TEST_CASE(an_id_outside_a_table_is_named) {
 
 namespace {
 
-/// Three steps of two micro-batches each, on a device that keeps everything and
-/// as the host does it.
-void check_steps(const OptimizerOptions& rule, double clip_norm,
-                 const std::string& model = "mlp:20-16-4",
-                 const SampleShape& sample = {}) {
-  const auto graph = make_graph(model, sample);
-  PluginProblem problem{graph, 4};
-  const auto& layout = problem.layout;
-  const auto slots = std::max(1u, state_slots(rule.kind));
-  Buffer parameters{layout.total};
-  Buffer state{slots * layout.total};
-  Buffer gradient{layout.total};
-  Buffer sum{layout.total};
-  std::copy_n(problem.parameters.data(), layout.total, parameters.data());
-  state.fill(0);
-  const auto cpu = make_replica(graph, {}, 4);
-  const auto device = make_resident_replica(graph, plugin_device(), rule, 4);
-  BOOST_REQUIRE(device != nullptr);
-  device->write(parameters.data(), state.data(), layout.total);
-  for (uint64_t number = 1; number <= 3; ++number) {
-    sum.fill(0);
-    device->forget_gradients();
-    for (uint32_t rows : {4u, 3u}) {
-      auto batch = problem.batch;
-      batch.rows = rows;
-      batch.key = number;
-      batch.step = {7, 2};
-      gradient.fill(0);
-      const auto want = cpu->gradient(parameters.data(), batch,
-                                      gradient.data());
-      const auto found = device->push_gradient(batch);
-      BOOST_CHECK_CLOSE(found.loss_sum, want.loss_sum, 1e-2);
-      for (size_t i = 0; i < layout.total; ++i)
-        sum.data()[i] += gradient.data()[i];
-    }
-    device->add_gradients();
-    ResidentReplica::Update how;
-    how.number = number;
-    how.learning_rate = 0.05f;
-    how.samples = 7;
-    how.clip_norm = clip_norm;
-    BOOST_CHECK(device->update(how));
-    std::vector<double> sums;
-    for (auto i : order_by_name(graph)) {
-      std::vector<double> blocks(norm_blocks(graph.parameters[i].size()));
-      square_sum_blocks(sum.data() + layout.offsets[i],
-                        graph.parameters[i].size(), blocks.data());
-      sums.push_back(tree_sum(blocks));
-    }
-    UpdateArgs args;
-    args.samples = 7;
-    args.step = number;
-    args.learning_rate = 0.05f;
-    args.state_stride = layout.total;
-    if (clip_norm > 0)
-      args.gradient_scale = clip_scale(mean_norm(tree_sum(sums), 7), clip_norm);
-    for (size_t i = 0; i < graph.parameters.size(); ++i) {
-      const auto at = layout.offsets[i];
-      set_parameter(args, graph.parameters[i]);
-      args.gradient_sum = sum.data() + at;
-      args.in = args.out = parameters.data() + at;
-      args.state_in = args.state_out = state.data() + at;
-      args.count = graph.parameters[i].size();
-      if (rule.kind == OptimizerKind::lamb) {
-        std::vector<double> values(norm_blocks(args.count));
-        auto directions = values;
-        lamb_square_sum_blocks(rule, args, values.data(), directions.data());
-        args.trust_ratio = trust_ratio(tree_sum(values), tree_sum(directions));
-      }
-      update(rule, args);
-    }
-  }
-  Buffer found{layout.total};
-  Buffer found_state{slots * layout.total};
-  found.fill(0);
-  found_state.fill(0);
-  device->read(found.data(), found_state.data(), layout.total);
-  for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
-    const auto at = layout.offsets[i];
-    const auto count = graph.parameters[i].size();
-    BOOST_CHECK_LT(difference(found.data() + at, parameters.data() + at, count),
-                   5e-4);
-    for (uint32_t slot = 0; slot < state_slots(rule.kind); ++slot)
-      BOOST_CHECK_LT(difference(found_state.data() + slot * layout.total + at,
-                                state.data() + slot * layout.total + at, count),
-                     1e-3);
-  }
+ResidentDevice resident_plugin() {
+  return {plugin_device(), {}, 5e-4, 1e-3, 1e-2};
 }
 
 } // namespace
 
 BOOST_AUTO_TEST_CASE(every_optimizer_updates_on_the_device_as_on_the_host) {
   using enum OptimizerKind;
-  for (auto kind :
-       {sgd, momentum, nesterov, adam, adamw, adagrad, rmsprop, ftrl, lamb})
-    for (auto clip_norm : {0.0, 0.05})
-      BOOST_TEST_CONTEXT(to_string(kind) << ", clipped to " << clip_norm) {
-        OptimizerOptions rule;
-        rule.kind = kind;
-        rule.weight_decay = 0.02f;
-        rule.epsilon = 1e-4f; // so that noise of small gradients stays small
-        rule.l1 = 1e-3f;
-        rule.l2 = 1e-3f;
-        check_steps(rule, clip_norm);
-      }
+  check_resident_rules(resident_plugin(), {sgd, momentum, nesterov, adam, adamw,
+                                           adagrad, rmsprop, ftrl, lamb});
 }
 
 BOOST_AUTO_TEST_CASE(running_statistics_are_updated_on_the_device) {
   OptimizerOptions rule;
   rule.kind = OptimizerKind::momentum;
-  check_steps(rule, 0, "resnet8", images(8, 3));
+  check_resident_steps(resident_plugin(), rule, 0, "resnet8", images(8, 3));
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {
-  const auto graph = make_graph("mlp:20-16-4");
-  PluginProblem problem{graph, 4};
-  OptimizerOptions rule;
-  Buffer state{2 * problem.layout.total};
-  state.fill(0);
-  const auto device = make_resident_replica(graph, plugin_device(), rule, 4);
-  device->write(problem.parameters.data(), state.data(), problem.layout.total);
-  const auto kept = problem.memory.features()[3];
-  problem.memory.features()[3] = NAN;
-  device->push_gradient(problem.batch);
-  BOOST_CHECK(!device->update({}));
-  Buffer found{problem.layout.total};
-  found.fill(0);
-  device->read(found.data(), state.data(), problem.layout.total);
-  for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
-    const auto at = problem.layout.offsets[i];
-    BOOST_CHECK_EQUAL(difference(found.data() + at,
-                                 problem.parameters.data() + at,
-                                 graph.parameters[i].size()),
-                      0);
-  }
-  problem.memory.features()[3] = kept;
-  device->push_gradient(problem.batch);
-  BOOST_CHECK(device->update({}));
+  check_spoiled_gradient(plugin_device());
 }
 
 BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
-  const auto graph = make_graph("logreg", clicks(0, 3, 20));
-  PluginProblem problem{graph, 2};
-  for (size_t i = 0; i < 6; ++i)
-    problem.memory.ids()[i] = static_cast<int32_t>(i);
-  OptimizerOptions rule;
-  rule.kind = OptimizerKind::adamw;
-  rule.weight_decay = 0.5f;
-  const auto table = problem.layout.offsets[0];
-  BOOST_REQUIRE(graph.parameters[0].by_rows);
-  for (bool lazy : {false, true}) {
-    Buffer state{2 * problem.layout.total};
-    state.fill(0);
-    const auto device = make_resident_replica(graph, plugin_device(), rule, 2);
-    device->write(problem.parameters.data(), state.data(),
-                  problem.layout.total);
-    device->push_gradient(problem.batch);
-    ResidentReplica::Update how;
-    how.lazy_tables = lazy;
-    BOOST_CHECK(device->update(how));
-    Buffer found{problem.layout.total};
-    device->read(found.data(), state.data(), problem.layout.total);
-    BOOST_CHECK_NE(found.data()[table], problem.parameters.data()[table]);
-    BOOST_CHECK_EQUAL(
-      found.data()[table + 15] == problem.parameters.data()[table + 15], lazy);
-  }
+  check_lazy_tables(plugin_device());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

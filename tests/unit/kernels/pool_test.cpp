@@ -104,6 +104,7 @@ BOOST_AUTO_TEST_CASE(pools_follow_their_references) {
            Sizes{3, 6, 8, 16, 2, 2, 0}, // side by side
            Sizes{2, 7, 5, 3, 2, 2, 0},  // a rest that no window holds
            Sizes{2, 7, 9, 17, 3, 2, 1}, // overlapping
+           Sizes{2, 9, 7, 24, 3, 2, 1}, // so, eights of channels
            Sizes{2, 5, 5, 33, 3, 1, 1}, Sizes{2, 8, 7, 5, 2, 3, 0}, // with gaps
            Sizes{1, 4, 4, 2, 5, 4, 2},
            Sizes{3, 4, 7, 35, 0, 1, 0}, // the whole image

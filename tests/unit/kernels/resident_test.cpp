@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_resident_step_is_a_replica_and_an_update) {
   auto replica = make_replica(digits.graph, {}, 12);
   LeafStats stats;
   for (uint64_t number = 1; number <= 3; ++number) {
-    trainer->step({number, 0.01f, 12, 0});
+    trainer->step({number, 0.01f, 12});
     stats = replica->gradient(digits.parameters.data(), digits.memory.batch(12),
                               gradient.data());
     UpdateArgs args;

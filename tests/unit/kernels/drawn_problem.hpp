@@ -7,22 +7,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <random>
-#include <string>
 #include <vector>
 
 namespace troupe::test {
 
-/// The stand-in, or the plugin that the environment names.
-inline std::string plugin_file() {
-  const char* given = std::getenv("TROUPE_PJRT_PLUGIN");
-  return given != nullptr ? given : TROUPE_PJRT_STAND_IN;
+/// Samples of clicks.
+inline SampleShape clicks(uint64_t features, uint32_t ids,
+                          uint32_t vocabulary) {
+  SampleShape sample;
+  if (features > 0)
+    sample.features = {features};
+  sample.ids = ids;
+  sample.vocabulary = vocabulary;
+  sample.label = LabelKind::binary;
+  return sample;
 }
 
 /// Parameters and a batch of a graph, drawn.
-struct PluginProblem {
-  PluginProblem(const Graph& of, uint32_t rows)
+struct DrawnProblem {
+  DrawnProblem(const Graph& of, uint32_t rows)
     : graph(of), layout(of), memory(of, rows), parameters(layout.total) {
     std::mt19937 random(3);
     std::uniform_real_distribution<float> unit(-1, 1);

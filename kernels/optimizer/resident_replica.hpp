@@ -43,7 +43,7 @@ public:
   virtual bool update(const Update& update) = 0;
 };
 
-/// Null: devices of this kind have none yet.
+/// Null: devices of this kind have none, or none that knows the rule.
 /// Errors: as make_replica.
 std::unique_ptr<ResidentReplica>
 make_resident_replica(const Graph& graph, DeviceId device,
