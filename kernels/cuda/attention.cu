@@ -270,10 +270,14 @@ void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
   const auto tiles = 2 * tile * (args.head + 1);
   const auto bytes = (tiles + (backward ? 2 : 1) * warps * args.head)
                      * sizeof(float);
-  auto raise = [bytes](auto* kernel) {
-    if (bytes > 48 * 1024)
+  // The limit is one for all heads of so many parts.
+  constexpr auto most = Parts * warp;
+  constexpr auto most_bytes = (2 * tile * (most + 1) + 2 * warps * most)
+                              * sizeof(float);
+  auto raise = [](auto* kernel) {
+    if (most_bytes > 48 * 1024)
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(bytes));
+                           static_cast<int>(most_bytes));
   };
   if (!backward) {
     raise(forward_kernel<Parts>);

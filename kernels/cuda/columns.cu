@@ -1,3 +1,4 @@
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/pack.cuh"
 
@@ -16,7 +17,7 @@ __global__ void __launch_bounds__(N == 1 ? 1024 : flat_threads)
   delta_kernel(const __grid_constant__ DeltaArgs args, uint64_t chunk_rows,
                float* sums, bool accumulate) {
   constexpr uint32_t batch = N == 1 ? 8 : 1; // rows whose loads do not wait
-  __shared__ float partial[N == 1 ? 1024 : flat_threads * N];
+  __shared__ __align__(16) float partial[N == 1 ? 1024 : flat_threads * N];
   const auto* d = static_cast<const D*>(args.d);
   const auto* at = static_cast<const D*>(args.at);
   auto* out = static_cast<Out*>(args.out);
@@ -217,6 +218,7 @@ void delta_and_sums(const DeltaArgs& args, bool half_d, bool half_out,
 
 void add_chunks(const float* chunk_sums, uint32_t chunks, uint32_t columns,
                 std::initializer_list<ColumnSums> to, cudaStream_t stream) {
+  require(to.size() <= 2, "chunks of more than two sums of columns");
   AddChunks args{
     chunk_sums, chunks, columns, static_cast<uint32_t>(to.size()), {}};
   std::copy(to.begin(), to.end(), args.to);

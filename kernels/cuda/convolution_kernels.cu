@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(WindowProduct::most_threads, 2)
   window_product_kernel(const __grid_constant__ DirectConvolution s,
                         const __grid_constant__ WindowProduct p, const float* x,
                         const float* dy, float* sums) {
-  extern __shared__ float stages[];
+  extern __shared__ __align__(16) float stages[];
   __shared__ PlaceWindow windows[2][WindowProduct::most_step];
   const auto thread = threadIdx.x;
   const auto first_inner = blockIdx.x % p.inner_tiles * p.inner_tile;
@@ -400,7 +400,7 @@ __global__ void __launch_bounds__(PlaceProduct::most_threads, 2)
   place_product_kernel(const __grid_constant__ DirectConvolution s,
                        const __grid_constant__ PlaceProduct p, const float* x,
                        const float* w, const float* bias, bool relu, float* y) {
-  extern __shared__ float stages[];
+  extern __shared__ __align__(16) float stages[];
   __shared__ PlaceWindow windows[PlaceProduct::most_places];
   const auto thread = threadIdx.x;
   const auto first_place = uint64_t{blockIdx.x} * p.places_tile;

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(flat_threads)
   add_rows_kernel(const __grid_constant__ TableArgs args, const uint32_t* keys,
                   const uint32_t* places, uint64_t count) {
   constexpr uint32_t batch = 4; // places whose loads do not wait
-  __shared__ float partial[flat_threads * N];
+  __shared__ __align__(16) float partial[flat_threads * N];
   const uint64_t begin = blockIdx.x;
   const auto key = keys[begin];
   if (key == 0 || key > args.vocabulary

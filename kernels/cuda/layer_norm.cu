@@ -128,7 +128,7 @@ constexpr uint32_t held_columns = 1024; ///< of rows that a warp has
 template <class D, uint32_t N, uint32_t Steps>
 __global__ void __launch_bounds__(flat_threads, Steps <= 6 ? 2 : 1)
   norm_back_kernel(const __grid_constant__ NormArgs args) {
-  __shared__ float shared_sums[2][held_columns];
+  __shared__ __align__(16) float shared_sums[2][held_columns];
   const auto begin = blockIdx.x * args.chunk_rows;
   const auto limit = begin + args.chunk_rows;
   const auto end = limit < args.rows ? limit : args.rows;

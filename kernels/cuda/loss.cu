@@ -141,7 +141,8 @@ give_gradient(const SoftmaxArgs& args, uint64_t row, const T* z, float2 kept) {
 }
 
 template <class T, uint32_t N>
-__global__ void softmax_loss_kernel(const __grid_constant__ SoftmaxArgs args) {
+__global__ void __launch_bounds__(long_row_threads)
+  softmax_loss_kernel(const __grid_constant__ SoftmaxArgs args) {
   const auto row = row_of();
   if (row >= args.rows) // whole warps leave, or whole blocks
     return;
@@ -151,8 +152,8 @@ __global__ void softmax_loss_kernel(const __grid_constant__ SoftmaxArgs args) {
 }
 
 template <class T, uint32_t N>
-__global__ void
-softmax_gradient_kernel(const __grid_constant__ SoftmaxArgs args) {
+__global__ void __launch_bounds__(long_row_threads)
+  softmax_gradient_kernel(const __grid_constant__ SoftmaxArgs args) {
   if (row_of() >= args.rows)
     return;
   const auto row = args.rows - 1 - row_of(); // the last are in the cache yet
@@ -220,11 +221,15 @@ public:
                                  cudaDevAttrMaxSharedMemoryPerMultiprocessor,
                                  static_cast<int>(context_.index())),
           place);
-    // Two blocks beside each other: one reads while the other writes.
+    // Two blocks beside each other: one reads while the other writes. The
+    // kernel's limit is one for all models of the process.
+    const auto most_staged = most / 2 - 2048;
     gives_both_ = classes_ % 8 == 0
-                  && 2 * (staged_bytes_ + 2048) <= static_cast<uint64_t>(most);
+                  && staged_bytes_ <= static_cast<uint64_t>(most_staged);
     if (gives_both_)
-      check(half_ ? allow_staged<bfloat16>() : allow_staged<float>(), place);
+      check(half_ ? allow_staged<bfloat16>(most_staged)
+                  : allow_staged<float>(most_staged),
+            place);
   }
 
   Needs needs() const override {
@@ -298,10 +303,10 @@ private:
   }
 
   template <class T>
-  cudaError_t allow_staged() const {
+  static cudaError_t allow_staged(int bytes) {
     return cudaFuncSetAttribute(softmax_both_kernel<T, 8, true>,
                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(staged_bytes_));
+                                bytes);
   }
 
   void add_losses(const OpArgs& args, const SoftmaxArgs& softmax) {

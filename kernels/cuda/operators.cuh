@@ -29,9 +29,9 @@ struct CudaOpSite {
 };
 
 /// Which values a graph keeps in bfloat16 (with --precision bfloat16): those
-/// that pass from one operator that writes it to one that multiplies matrices,
-/// and so rounds what it reads anyway, or that turns or gates them on their way
-/// to such a one. Their slots in the plan of buffers keep the size of float32.
+/// that pass from one operator that writes it to one that multiplies matrices
+/// or to the loss of a softmax, or that turns or gates them on their way to
+/// such a one. Their slots in the plan of buffers keep the size of float32.
 std::vector<uint8_t> half_values(const Graph& graph, Precision precision);
 
 using OperatorPtr = std::unique_ptr<Operator>;

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(flat_threads)
 #pragma unroll
     for (uint32_t b = 0; b < batch; ++b) {
       const auto k = first + b * flat_threads;
-      if (k >= run.count || (lazy && x[b].g == 0.0f))
+      if (k >= run.count)
         continue;
       const auto i = run.offset + k;
       if (run.kind == Kind::statistic) {

@@ -40,6 +40,7 @@ struct SquareTree {
   uint32_t count;
 };
 
+/// What update_all() works on; all pointers are of the device.
 struct DeviceUpdate {
   OptimizerKind rule;
   const StepTerms* terms;

@@ -95,6 +95,7 @@ public:
     const auto device = current();
     gradient_ = make_gradient();
   }
+  ~CudaResidentTrainer() override { cudaStreamSynchronize(context().stream()); }
 
   void set_parameters(const float* parameters) override {
     const auto device = current();
@@ -139,6 +140,7 @@ private:
 class CudaResidentReplica final : public ResidentReplica, OnDevice {
 public:
   using OnDevice::OnDevice;
+  ~CudaResidentReplica() override { cudaStreamSynchronize(context().stream()); }
 
   void write(const float* parameters, const float* state,
              uint64_t stride) override {

@@ -24,8 +24,9 @@ public:
   virtual void load(const Batch& batch) = 0;
 
   using Step = ResidentReplica::Update;
-  /// Forward, backward, clipping and update. Completion: CPU: when the call
-  /// returns; CUDA: in order, waited for by the calls below.
+  /// Forward, backward, clipping and update; CUDA: a gradient that is not
+  /// finite changes nothing. Completion: CPU: when the call returns; CUDA: in
+  /// order, waited for by the calls below.
   virtual void step(const Step& step) = 0;
 
   /// Loss and hits of the last step, of its parameters before the update.

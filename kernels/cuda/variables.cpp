@@ -50,13 +50,13 @@ struct Norm {
 } // namespace
 
 template <class T>
-CudaArray<T> DeviceVariables::on_device(size_t count) {
-  return {CudaArray<T>::Where::device, count, place()};
+CudaArray<T> DeviceVariables::on_device(size_t count, const char* what) {
+  return {CudaArray<T>::Where::device, count, context_.place(what)};
 }
 
 template <class T>
 CudaArray<T> DeviceVariables::sent(const std::vector<T>& values) {
-  auto array = on_device<T>(values.size());
+  auto array = on_device<T>(values.size(), "update");
   check(cudaMemcpyAsync(array.data(), values.data(), values.size() * sizeof(T),
                         cudaMemcpyHostToDevice, stream()),
         place());
@@ -69,19 +69,20 @@ DeviceVariables::DeviceVariables(const Graph& graph,
   : layout_(graph),
     rule_(rule),
     context_(context),
-    parameters_(on_device<float>(layout_.total)),
-    state_(on_device<float>(layout_.total * slots())),
-    terms_(on_device<cuda::StepTerms>(1)),
+    parameters_(on_device<float>(layout_.total, "parameters")),
+    state_(on_device<float>(layout_.total * slots(), "optimizer state")),
+    terms_(on_device<cuda::StepTerms>(1, "update")),
     host_terms_(CudaArray<cuda::StepTerms>::Where::pinned, 1, place()),
-    scale_(on_device<float>(1)),
-    spoiled_(on_device<uint32_t>(1)),
+    scale_(on_device<float>(1, "update")),
+    spoiled_(on_device<uint32_t>(1, "update")),
     host_spoiled_(CudaArray<uint32_t>::Where::pinned, 1, place()) {
   const auto runs = runs_of(graph, layout_);
   const Norm norm(graph, layout_);
   runs_ = sent(runs);
   blocks_ = sent(norm.blocks);
   trees_ = sent(norm.trees);
-  squares_ = on_device<double>(norm.blocks.size() + norm.trees.size());
+  squares_ = on_device<double>(norm.blocks.size() + norm.trees.size(),
+                               "update");
   update_ = {rule.kind,
              terms_.data(),
              runs_.data(),
@@ -101,9 +102,10 @@ DeviceVariables::DeviceVariables(const Graph& graph,
              })};
   check(cudaMemsetAsync(spoiled_.data(), 0, sizeof(uint32_t), stream()),
         place());
+  context_.synchronize("update");
+  // The last, so that it is destroyed whenever it was made.
   check(cudaEventCreateWithFlags(&terms_sent_, cudaEventDisableTiming),
         place());
-  context_.synchronize("update");
 }
 
 DeviceVariables::~DeviceVariables() {

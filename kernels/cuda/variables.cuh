@@ -21,7 +21,8 @@ public:
   uint64_t total() const { return layout_.total; }
   uint32_t slots() const { return state_slots(rule_.kind); }
 
-  /// State's slots are `stride` elements apart; null: they become zero.
+  /// Shapes: parameters [total()], gaps included; state [slots()] of these,
+  /// each `stride` elements after the one before; null: zeros, or not wanted.
   /// Completion: when the call returns.
   void write(const float* parameters, const float* state, uint64_t stride);
   void read(float* parameters, float* state, uint64_t stride);
@@ -36,7 +37,7 @@ public:
 
 private:
   template <class T>
-  CudaArray<T> on_device(size_t count);
+  CudaArray<T> on_device(size_t count, const char* what);
   template <class T>
   CudaArray<T> sent(const std::vector<T>& values);
   CudaPlace place() { return context_.place("update"); }

@@ -33,7 +33,9 @@ public:
   struct Pass {
     uint32_t rows = 0;
     bool training = false;
-    bool loss_waits = false; ///< in training: until the backward pass has run
+    /// In training: totals, and what a loss saves, are not there before the
+    /// backward pass has run.
+    bool loss_waits = false;
     const float* parameters = nullptr;
     const float* features = nullptr;
     const int32_t* ids = nullptr;

@@ -111,7 +111,8 @@ struct Needs {
   /// The gradient of each input is that of the output, as the backward pass
   /// leaves it: it may be given in its place, to several inputs too.
   bool passes_gradient = false;
-  /// The backward pass leaves the gradient of the output as it is.
+  /// The backward pass leaves the gradient of the output as it is; false: it
+  /// may overwrite it.
   bool keeps_gradient = false;
   /// Of losses: the backward pass gives totals too, and does without what the
   /// forward pass leaves.

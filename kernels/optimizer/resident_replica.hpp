@@ -21,6 +21,8 @@ public:
   /// these, each `stride` elements after the one before.
   virtual void write(const float* parameters, const float* state,
                      uint64_t stride) = 0;
+  /// Copies them to the host; shapes as of write(). Completion: when the call
+  /// returns.
   virtual void read(float* parameters, float* state, uint64_t stride) = 0;
 
   /// Begins a step anew: there is no gradient.
@@ -28,7 +30,7 @@ public:
   /// Computes a micro-batch's gradient, beside those that are there.
   /// Errors: as Replica::gradient.
   virtual LeafStats push_gradient(const Batch& batch) = 0;
-  /// Puts the sum of the two newest gradients in their place.
+  /// Puts the sum of the two newest gradients in their place; fewer are a bug.
   virtual void add_gradients() = 0;
 
   struct Update {
@@ -38,8 +40,8 @@ public:
     double clip_norm = 0;     ///< of the mean gradient; 0: not clipped
     bool lazy_tables = false; ///< UpdateArgs::lazy, of parameters by rows
   };
-  /// Ends the step, which has one gradient. False: the gradient is not finite,
-  /// and parameters and state are as they were.
+  /// Ends the step, which has one gradient (another number is a bug). False:
+  /// the gradient is not finite, and parameters and state are as they were.
   virtual bool update(const Update& update) = 0;
 };
 

@@ -119,7 +119,7 @@ def run_memory(report):
     """Accesses out of bounds in all tests of whole models, and in those of
     operators; races between the threads of a block in the latter."""
     operators = [case for case in cases_of(HERE / "test_kernels")
-                 if re.match("(attention|batch_norm|dense|elementwise|embedding"
+                 if re.match("(attention|batch_norm|convolution|dense|elementwise|embedding"
                              "|interaction|layer_norm|loss|movement|pool"
                              "|softmax)_test/", case)]
     whole = [(HERE / "test_gpu", case) for case in cases_of(HERE / "test_gpu")]
@@ -293,12 +293,16 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("first_run"))
     parser.add_argument("--only", default=",".join(PHASES))
     arguments = parser.parse_args()
+    phases = arguments.only.split(",")
+    if unknown := set(phases) - set(PHASES):
+        parser.error(f"--only: no phase {min(unknown)}; there are "
+                     + ", ".join(PHASES))
     report = Report(arguments.out)
     _, output, _ = run(["nvidia-smi", "--query-gpu=name,driver_version,"
                         "memory.total,clocks.sm", "--format=csv,noheader"], 30)
     report.say("machine: " + output.strip())
     began = time.monotonic()
-    for phase in arguments.only.split(","):
+    for phase in phases:
         globals()["run_" + phase](report)
         report.say(f"-- {phase} done at {time.monotonic() - began:.0f} s")
     return report.failed
