@@ -98,6 +98,16 @@ BOOST_AUTO_TEST_CASE(fewer_rows_give_the_bits_they_have_alone) {
   BOOST_CHECK(problem.gradient(*roomy) == problem.gradient(*exact));
 }
 
+BOOST_AUTO_TEST_CASE(a_narrower_model_beside_leaves_a_wide_one_its_memory) {
+  const Problem wide("mlp:784-8-16384", 3);
+  const Problem narrow("mlp:784-8-2048", 3);
+  auto first = make_replica(wide.graph, first_gpu, 3);
+  const auto want = wide.gradient(*first);
+  auto second = make_replica(narrow.graph, first_gpu, 3);
+  narrow.gradient(*second);
+  BOOST_CHECK(wide.gradient(*first) == want);
+}
+
 BOOST_AUTO_TEST_CASE(virtual_devices_compute_side_by_side) {
   const Problem problem(transformer(), 6);
   auto alone = make_replica(problem.graph, first_gpu, 6);
