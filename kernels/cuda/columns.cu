@@ -106,27 +106,13 @@ __global__ void __launch_bounds__(warp* warp)
   }
 }
 
+template <uint32_t N>
 struct Round {
   const float* in;
   bfloat16* out;
 
   __device__ void operator()(uint64_t i) const {
-    out[i] = rounded<bfloat16>(in[i]);
-  }
-};
-
-struct RoundPairs {
-  const float4* in;
-  uint2* out;
-
-  __device__ void operator()(uint64_t i) const {
-    const auto x = in[i];
-    const auto low = __floats2bfloat162_rn(x.x, x.y);
-    const auto high = __floats2bfloat162_rn(x.z, x.w);
-    uint2 both;
-    both.x = *reinterpret_cast<const uint32_t*>(&low);
-    both.y = *reinterpret_cast<const uint32_t*>(&high);
-    out[i] = both;
+    store(load<N>(in + i * N), out + i * N);
   }
 };
 
@@ -230,13 +216,11 @@ void round_to_half(const float* in, void* out, uint64_t count,
                    cudaStream_t stream) {
   const auto aligned = reinterpret_cast<uintptr_t>(in) % 16 == 0
                        && reinterpret_cast<uintptr_t>(out) % 8 == 0;
+  auto* to = static_cast<bfloat16*>(out);
   if (count % 4 == 0 && aligned)
-    launch_each(count / 4,
-                RoundPairs{reinterpret_cast<const float4*>(in),
-                           static_cast<uint2*>(out)},
-                stream);
+    launch_each(count / 4, Round<4>{in, to}, stream);
   else
-    launch_each(count, Round{in, static_cast<bfloat16*>(out)}, stream);
+    launch_each(count, Round<1>{in, to}, stream);
 }
 
 void bias_activation(Activation activation, const void* z, const void* bias,

@@ -177,18 +177,6 @@ struct alignas(16) PlaceWindow {
   int32_t top, left;
 };
 
-/// Begins to copy N floats, as copy_async of tensor_core.cuh, but by way of the
-/// first cache: the windows beside each other share elements.
-template <uint32_t N>
-__device__ inline void copy_cached(float* to, const float* from, bool there) {
-  const uint32_t bytes = there ? N * sizeof(float) : 0;
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-               :
-               : "r"(shared_address(to)), "l"(from), "n"(N * sizeof(float)),
-                 "r"(bytes)
-               : "memory");
-}
-
 /// Adds up the sums of a block's slices of so many threads into the first
 /// one's: the upper half is added to the lower until one is left. shared: 64
 /// floats for each thread of half a block.
@@ -280,14 +268,14 @@ __global__ void __launch_bounds__(WindowProduct::most_threads, 2)
           + (static_cast<uint32_t>(h) * s.width + static_cast<uint32_t>(v))
               * s.channels
           + c;
-        copy_cached<X>(xs + q * p.inner_tile + x_at, there ? x + at : x, there);
+        copy_async<X>(xs + q * p.inner_tile + x_at, there ? x + at : x, there);
       }
     if (thread < p.y_beside * y_packs)
       for (auto q = thread / y_packs; q < p.step; q += p.y_beside) {
         const bool there = q < held && u < s.units;
         const auto at = (begin + first + q) * s.units + u;
-        copy_cached<Y>(ys + q * p.units_tile + y_at, there ? dy + at : dy,
-                       there);
+        copy_async<Y>(ys + q * p.units_tile + y_at, there ? dy + at : dy,
+                      there);
       }
   };
 
@@ -438,7 +426,7 @@ __global__ void __launch_bounds__(PlaceProduct::most_threads, 2)
         const auto v = static_cast<uint32_t>(window.left) + right;
         const bool there = h < s.height && v < s.width && down < s.kernel;
         const auto at = window.image + (h * s.width + v) * s.channels + c;
-        copy_cached<X>(xs + q * p.pitch() + x_at, there ? x + at : x, there);
+        copy_async<X>(xs + q * p.pitch() + x_at, there ? x + at : x, there);
       }
     c += p.columns;
     right += p.right;
@@ -456,8 +444,8 @@ __global__ void __launch_bounds__(PlaceProduct::most_threads, 2)
       for (auto q = thread / y_packs; q < p.step; q += p.y_beside) {
         const auto from = n * p.step + q;
         const bool there = from < p.inner && u < s.units;
-        copy_cached<Y>(ws + q * p.units_tile + y_at,
-                       there ? w + uint64_t{from} * s.units + u : w, there);
+        copy_async<Y>(ws + q * p.units_tile + y_at,
+                      there ? w + uint64_t{from} * s.units + u : w, there);
       }
   };
 

@@ -12,7 +12,7 @@ bool writes_half(OpKind kind) {
          || kind == OpKind::rotary || kind == OpKind::swiglu;
 }
 
-bool rounds(OpKind kind) {
+bool reads_half(OpKind kind) {
   return kind == OpKind::dense || kind == OpKind::attention
          || kind == OpKind::softmax_cross_entropy;
 }
@@ -33,11 +33,11 @@ std::vector<uint8_t> half_values(const Graph& graph, Precision precision) {
                       && shape.back() % 8 == 0;
     const bool turns_or_gates = op.kind == OpKind::rotary
                                 || op.kind == OpKind::swiglu;
-    const bool reads_half = rounds(op.kind)
+    const bool takes_half = reads_half(op.kind)
                             || (turns_or_gates && half[op.output]);
     for (auto input : op.inputs) {
       ++readers[input];
-      fits[input] = fits[input] && reads_half;
+      fits[input] = fits[input] && takes_half;
     }
   }
   return half;

@@ -199,7 +199,7 @@ void update_all(const DeviceUpdate& args, cudaStream_t stream) {
     trees_kernel<<<args.tree_count, flat_threads, 0, stream>>>(args);
     scale_kernel<<<1, flat_threads, 0, stream>>>(args);
   }
-  if (!args.clips || !args.all_have_squares)
+  if (!args.clips || args.has_statistics)
     launch_each(args.stride / 4,
                 NotFinite{reinterpret_cast<const float4*>(args.gradient),
                           args.terms, args.spoiled},

@@ -53,10 +53,10 @@ struct DeviceUpdate {
   uint32_t block_count;
   const SquareTree* trees; ///< of trained parameters in order of name
   uint32_t tree_count;
-  double* squares;       ///< [block_count + tree_count]; scratch
-  float* scale;          ///< of the clipped gradient
-  uint32_t* spoiled;     ///< the last update whose gradient was not finite
-  bool all_have_squares; ///< no parameter is a statistic
+  double* squares;     ///< [block_count + tree_count]; scratch
+  float* scale;        ///< of the clipped gradient
+  uint32_t* spoiled;   ///< the last update whose gradient was not finite
+  bool has_statistics; ///< parameters whose squares are in no block
   const float* gradient = nullptr; ///< the sum
   bool clips = false;
   bool lazy = false; ///< of parameters by rows: where the gradient is 0

@@ -69,7 +69,7 @@ struct Walk {
       for (uint32_t h = 0; h < 2; ++h) {
         highest[h] = row_max(highest[h]);
         base[h] = highest[h] * factor;
-        const auto shrink = power_of_two(largest.of[m][h] * factor - base[h]);
+        const auto shrink = exp2_of(largest.of[m][h] * factor - base[h]);
         largest.of[m][h] = highest[h];
         total.of[m][h] *= shrink;
 #pragma unroll
@@ -82,7 +82,7 @@ struct Walk {
       for (auto& tile : s[m])
 #pragma unroll
         for (uint32_t e = 0; e < 4; ++e) {
-          tile[e] = power_of_two(tile[e] * factor - base[e / 2]);
+          tile[e] = exp2_of(tile[e] * factor - base[e / 2]);
           total.of[m][e / 2] += tile[e];
         }
     }
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(threads, 2)
         for (uint32_t n = 0; n < step / 8; ++n)
 #pragma unroll
           for (uint32_t e = 0; e < 4; ++e)
-            s[m][n][e] = power_of_two(s[m][n][e] * factor - kept.of[m][e / 2])
+            s[m][n][e] = exp2_of(s[m][n][e] * factor - kept.of[m][e / 2])
                          * (dp[m][n][e] - delta.of[m][e / 2]);
       combine<Size, step>(dq, s, rows);
     }
@@ -275,10 +275,10 @@ __global__ void __launch_bounds__(threads, 2)
     if (threadIdx.x < columns) {
       const auto query = first + threadIdx.x;
       const bool there = query < args.length;
-      copy_async(stage.kept + threadIdx.x, args.kept + place.kept() + query,
-                 there);
-      copy_async(stage.delta + threadIdx.x, args.delta + place.kept() + query,
-                 there);
+      copy_async<1>(stage.kept + threadIdx.x, args.kept + place.kept() + query,
+                    there);
+      copy_async<1>(stage.delta + threadIdx.x,
+                    args.delta + place.kept() + query, there);
     }
   };
   copy_rows<Size, own_rows<Size>>(tiles.own[0], own.in(1), args.stride(), begin,
@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(threads, 2)
             const auto delta = stage.delta[column_at(c, n, e)];
 #pragma unroll
             for (uint32_t m = 0; m < row_tiles<Size>; ++m) {
-              p[m][n][e] = power_of_two(p[m][n][e] * factor - kept);
+              p[m][n][e] = exp2_of(p[m][n][e] * factor - kept);
               ds[m][n][e] = p[m][n][e] * (ds[m][n][e] - delta);
             }
           }

@@ -48,23 +48,19 @@ __device__ inline void copy_async(bfloat16* to, const bfloat16* from,
                : "r"(shared_address(to)), "l"(from), "r"(bytes)
                : "memory");
 }
-/// As for 16 bytes, of 4.
+/// As for 16 bytes, of N floats by way of the first cache: what lies beside is
+/// often read as well.
+template <uint32_t N>
 __device__ inline void copy_async(float* to, const float* from, bool there) {
-  const uint32_t bytes = there ? 4 : 0;
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+  const uint32_t bytes = there ? N * sizeof(float) : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
                :
-               : "r"(shared_address(to)), "l"(from), "r"(bytes)
+               : "r"(shared_address(to)), "l"(from), "n"(N * sizeof(float)),
+                 "r"(bytes)
                : "memory");
 }
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_all;" : : : "memory");
-}
-
-/// 2^x, two units in the last place off at most; 0 where it would be denormal.
-__device__ inline float power_of_two(float x) {
-  float y;
-  asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 /// Rows and columns from (row, column) on of a row-major tile.

@@ -97,7 +97,7 @@ DeviceVariables::DeviceVariables(const Graph& graph,
              squares_.data(),
              scale_.data(),
              spoiled_.data(),
-             std::ranges::none_of(graph.parameters, [](const auto& parameter) {
+             std::ranges::any_of(graph.parameters, [](const auto& parameter) {
                return parameter.role == ParameterRole::statistic;
              })};
   check(cudaMemsetAsync(spoiled_.data(), 0, sizeof(uint32_t), stream()),

@@ -23,7 +23,7 @@ PTX = {
     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32":
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};",
     "cp.async.cg.shared.global": "[%0], [%1], 16, %2;",
-    "cp.async.ca.shared.global": ("[%0], [%1], 4, %2;", "[%0], [%1], %2, %3;"),
+    "cp.async.ca.shared.global": "[%0], [%1], %2, %3;",
     "cp.async.wait_all;": "",
 }
 
@@ -124,7 +124,7 @@ def statement(text, at, end):
     code = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', inner.split(":")[0]))
     name, _, operands = code.partition(" ")
     known = PTX.get(name)
-    if operands not in (known if isinstance(known, tuple) else (known,)):
+    if operands != known:
         raise Unknown(at, f"{name} with operands {operands}")
     lists = re.split(r'(?<!:):(?!:)', inner)[1:3]
     values = []

@@ -49,14 +49,14 @@ class Report:
         (self.folder / "logs" / (name + ".log")).write_text(text)
 
 
-def run(command, seconds, env=None):
+def run(command, seconds):
     """(status, output, seconds); status -9 where the time ran out."""
     began = time.monotonic()
     try:
         done = subprocess.run(
             [str(word) for word in command], stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace",
-            timeout=seconds, check=False, env={**os.environ, **(env or {})})
+            timeout=seconds, check=False)
         status, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
         output = (late.stdout or b"").decode(errors="replace")

@@ -288,10 +288,6 @@ inline void cp_async_cg_shared_global(unsigned to, const void* from,
   ::cuda_stand_in::copy_async(to, from, 16, given);
 }
 inline void cp_async_ca_shared_global(unsigned to, const void* from,
-                                      unsigned given) {
-  ::cuda_stand_in::copy_async(to, from, 4, given);
-}
-inline void cp_async_ca_shared_global(unsigned to, const void* from,
                                       unsigned size, unsigned given) {
   ::cuda_stand_in::copy_async(to, from, size, given);
 }

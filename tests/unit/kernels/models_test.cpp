@@ -1,5 +1,6 @@
 #include "kernels/base/error.hpp"
 #include "kernels/graph/models.hpp"
+#include "tests/unit/kernels/drawn_problem.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -11,6 +12,8 @@ using namespace troupe;
 BOOST_AUTO_TEST_SUITE(models_test)
 
 namespace {
+
+using test::clicks;
 
 /// Samples of the data sets that models are for.
 SampleShape digits() {
@@ -33,12 +36,6 @@ SampleShape sparse(uint32_t ids, uint32_t vocabulary) {
   sample.ids = ids;
   sample.vocabulary = vocabulary;
   sample.label = LabelKind::binary;
-  return sample;
-}
-
-SampleShape clicks(uint64_t features, uint32_t ids, uint32_t vocabulary) {
-  auto sample = sparse(ids, vocabulary);
-  sample.features = {features};
   return sample;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/data/dataset.hpp"
 #include "kernels/graph/models.hpp"
+#include "tests/unit/kernels/drawn_problem.hpp"
 #include "tests/unit/kernels/float64_graph.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
@@ -18,15 +19,6 @@ SampleShape text(uint32_t vocabulary) {
   SampleShape sample;
   sample.vocabulary = vocabulary;
   sample.label = LabelKind::tokens;
-  return sample;
-}
-
-SampleShape clicks(uint64_t features, uint32_t ids, uint32_t vocabulary) {
-  SampleShape sample;
-  sample.features = {features};
-  sample.ids = ids;
-  sample.vocabulary = vocabulary;
-  sample.label = LabelKind::binary;
   return sample;
 }
 
