@@ -357,6 +357,19 @@ class Endings(OwnFolder):
 
     # --- each by itself -------------------------------------------------------
 
+    def step_of_stopped(self, run, workers):
+        """Stops the workers; returns the step that the run then stands at."""
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: all(state_of(pid) == "T" for pid in workers),
+                 "the workers stand still")
+        seen = []
+        def settled():
+            seen.append(run.step())
+            return len(seen) > 2 and len(set(seen[-3:])) == 1
+        wait_for(settled, "no step is committed")
+        return seen[-1]
+
     def test_what_is_saved_after_a_rollback_is_named_by_its_step(self):
         """The weights of step 200 were saved as those of 234, from which the
         run had just gone back, and the summary said so too."""
@@ -365,6 +378,9 @@ class Endings(OwnFolder):
                          "--checkpoint-every", "50")
         run.wait_for_step(80)
         workers = [run.role(name) for name in ("worker:0", "worker:1")]
+        while self.step_of_stopped(run, workers) % 50 == 0:
+            for pid in workers:  # there would be nothing to roll back
+                os.kill(pid, signal.SIGCONT)
         for pid in workers:  # at once, or one takes over from the other
             os.kill(pid, signal.SIGKILL)
         run.process.send_signal(signal.SIGTERM)
