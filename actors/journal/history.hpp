@@ -49,6 +49,8 @@ struct JobHistory {
     double loss = 0;      ///< of the last one
   };
   std::vector<Commit> curve;        ///< in the order of their events
+  /// The newest 200 events but commits, which are the curve.
+  std::vector<JournalEvent> newest;
   std::vector<std::string> changes; ///< each JSON, as the summary has it
   std::string evaluation;           ///< JSON of the newest; empty: none
   /// Where the coordinator is to die by its own hand, or none.

@@ -143,9 +143,12 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   CoordinatorOptions how;
   const auto story = std::make_shared<StoryFeed>();
   how.page = story;
-  if (past)
+  if (past) {
     for (const auto& point : past->curve)
       story->add_point({point.unix_ms, point.step, point.samples, point.loss});
+    for (const auto& event : past->newest)
+      story->add_event(event);
+  }
   if (exporter)
     serve_job_page(options, journal, *started.job, story, *exporter);
   how.job_id = journal.job;

@@ -22,6 +22,8 @@ public:
   void tell_whole(uint64_t begin_ms,
                   nlohmann::ordered_json& out) const override;
 
+  /// Also one of an earlier coordinator.
+  void add_event(const JournalEvent& event);
   std::vector<PageMember> members() const;
   /// Has `see` look at the story, which waits meanwhile.
   template <class See>
@@ -32,8 +34,6 @@ public:
 
 private:
   class Journal;
-
-  void add_event(const JournalEvent& event);
 
   mutable std::mutex mutex_;
   RunStory story_;                  // under the mutex

@@ -134,11 +134,12 @@ class Data(Reports):
                          rf"{run['steps']} of 100000000$")
         self.assertGreater(run["roles"]["worker:0"]["peak_memory_bytes"], 0)
 
-    def test_a_coordinator_s_death_takes_nothing_of_the_curve(self):
+    def test_a_coordinator_s_death_takes_no_point_and_no_event(self):
         path = self.path("run.html")
         with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--report",
                  path) as job:
             job.wait_for_step(20)
+            job.kill_and_wait("worker:1", 2)
             before = job.step()
             old = job.kill("coordinator")
             wait_for(lambda: job.children().get("coordinator")
@@ -148,6 +149,11 @@ class Data(Reports):
         run = self.check_report(path, summary)
         self.assertLess(run["curve"]["step"][0], before)
         self.assertIn("coordinator", [x["role"] for x in run["recoveries"]])
+        for role in ("worker:1", "coordinator"):
+            self.assertTrue(any(x["kind"] == "death" and role in x["text"]
+                                for x in run["events"]), run["events"])
+        self.assertEqual(run["events"], sorted(run["events"],
+                                               key=lambda x: x["seconds"]))
 
     def test_a_run_with_a_report_alone_leaves_nothing_else(self):
         state, path = self.path("state"), self.path("run.html")

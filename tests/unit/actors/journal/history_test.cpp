@@ -167,6 +167,21 @@ BOOST_AUTO_TEST_CASE(an_event_that_is_nested_deeply_is_refused) {
   BOOST_CHECK_THROW(read_history({{1, 0, 1, "change", body}}), InputError);
 }
 
+BOOST_AUTO_TEST_CASE(the_newest_events_are_kept_without_the_commits) {
+  journal.evaluated(0, 1, {});
+  for (uint64_t version = 1; version <= 200; ++version) {
+    journal.committed(version - 1);
+    journal.flush({});
+    journal.evaluated(version, 1, {});
+  }
+  const auto newest = history().newest;
+  BOOST_REQUIRE(newest.size() == 200u);
+  for (uint64_t i = 0; i < 200; ++i) {
+    BOOST_TEST(newest[i].kind == "evaluation");
+    BOOST_TEST(newest[i].id == 2 * (i + 1) + 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(kinds_of_others_are_passed_over) {
   journal.note("checkpoint", {{"step", 5}});
   BOOST_TEST(history().steps == 0u);
