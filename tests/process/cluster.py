@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -28,6 +29,21 @@ def wait_for(condition, what, deadline_s=DEADLINE_S):
             return value
         time.sleep(0.01)
     raise AssertionError(f"not within {deadline_s} s: {what}")
+
+
+def wait_until_nobody_listens(output):
+    """At the addresses that a run printed. A process that is killed lets go of
+    its memory, by which processes_of() finds it, before its sockets."""
+    def listens(host, port):
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            return False
+        return True
+    for host, port in re.findall(
+            r"(?:coordinator: |listens on |http://)([\d.]+):(\d+)", output):
+        wait_for(lambda host=host, port=port: not listens(host, port),
+                 f"nobody listens at {host}:{port}", 10)
 
 
 def troupe(*arguments, status=0, environment=None):

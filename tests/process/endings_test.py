@@ -19,7 +19,6 @@ import os
 import random
 import re
 import signal
-import socket
 import struct
 import subprocess
 import tempfile
@@ -27,7 +26,8 @@ import termios
 import time
 import unittest
 
-from cluster import TROUPE, Run, metadata_of, wait_for
+from cluster import (TROUPE, Run, metadata_of, wait_for,
+                     wait_until_nobody_listens)
 from own_folder import OwnFolder
 from processes import holds_back, processes_of, state_of
 from roles import Role
@@ -205,11 +205,7 @@ class Endings(OwnFolder):
     def check_nothing_is_left(self, run):
         wait_for(lambda: not processes_of(self.scratch), "all have ended", 10)
         self.assertEqual(self.left(), [])
-        for host, port in re.findall(
-                r"(?:coordinator: |listens on |http://)([\d.]+):(\d+)",
-                run.output()):
-            with self.assertRaises(OSError):
-                socket.create_connection((host, int(port)), 1).close()
+        wait_until_nobody_listens(run.output())
 
     def check_saved(self, summary, way):
         steps = summary["steps"]

@@ -18,7 +18,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -26,7 +25,7 @@ import time
 import unittest
 
 import flag_draws as draws
-from cluster import TROUPE as PROGRAM, wait_for
+from cluster import TROUPE as PROGRAM, wait_for, wait_until_nobody_listens
 from processes import processes_of
 from same_bits_test import instruction_sets
 
@@ -161,14 +160,10 @@ class Trial:
         left = [x for x in os.listdir(self.scratch) if x != "troupe"]
         left += os.listdir(state) if os.path.isdir(state) else []
         expect(not left, "files are left:", left)
-        for host, port in re.findall(
-                r"(?:coordinator: |listens on |http://)([\d.]+):(\d+)",
-                output):
-            try:
-                socket.create_connection((host, int(port)), 1).close()
-            except OSError:
-                continue
-            raise Finding("somebody listens at", host, port)
+        try:
+            wait_until_nobody_listens(output)
+        except AssertionError as found:
+            raise Finding(str(found)) from None
 
     def summary(self, *words, note=None):
         """Of a run that goes to its end, and whose plan is a plan."""
