@@ -37,6 +37,8 @@ if(TROUPE_ONEDNN)
   troupe_external(dnnl dnnl.hpp dnnl)
 endif()
 troupe_external(zstd zstd.h zstd)
+troupe_external(pcre2 pcre2.h pcre2-8)
+troupe_external(utf8proc utf8proc.h utf8proc)
 troupe_external(hwy hwy/highway.h hwy)
 troupe_external(prometheus prometheus/registry.h
                 prometheus-cpp-core)

@@ -196,6 +196,9 @@ std::string other_meaning(const Job& job, const std::string& path) {
   if (!theirs->characters.empty() && !own.characters.empty()
       && theirs->characters != own.characters)
     return "text has other characters than that of";
+  if (!theirs->tokenizer.empty() && !own.tokenizer.empty()
+      && theirs->tokenizer != own.tokenizer)
+    return "text has another tokenizer than that of";
   return {};
 }
 

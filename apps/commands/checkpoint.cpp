@@ -6,6 +6,7 @@
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/files/shown_text.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/graph/hugging_face.hpp"
 
 #include <cstdio>
@@ -186,6 +187,9 @@ int export_for_transformers(const std::string& path, const std::string& out) {
                     {{"format", "pt"}});
   write_atomically(out + "/config.json",
                    {std::as_bytes(std::span{model.config})});
+  if (kept.columns && !kept.columns->tokenizer.empty())
+    write_atomically(out + "/tokenizer.json",
+                     {std::as_bytes(std::span{kept.columns->tokenizer})});
   std::printf("%zu tensors written to %s, for transformers\n",
               model.tensors.size(), out.c_str());
   return 0;

@@ -6,6 +6,7 @@
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/cpu/token_stream.hpp"
 #include "kernels/data/text.hpp"
+#include "kernels/files/shown_text.hpp"
 #include "kernels/files/text_lines.hpp"
 
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 // `troupe generate`: saved weights of a language model go on with a text.
 
@@ -26,21 +28,37 @@ namespace {
 /// What tokens are written as.
 struct Alphabet {
   bool numbers = false;
-  std::vector<int32_t> characters; ///< empty: bytes
+  std::vector<int32_t> characters;    ///< empty: bytes
+  std::optional<Tokenizer> tokenizer; ///< instead of both
   uint32_t vocabulary = 0;
 
-  std::vector<int32_t> read(const std::string& text,
-                            const std::string& name) const {
-    return numbers ? read_numbers(text, name)
-                   : ids_of_text(text, characters, name);
+  std::vector<int32_t> read(const std::string& text, const std::string& name) {
+    if (numbers)
+      return read_numbers(text, name);
+    return tokenizer ? read_tokens(text, name)
+                     : ids_of_text(text, characters, name);
   }
 
   std::string write(int32_t token) const {
-    return numbers ? std::to_string(token) + ' '
-                   : text_of_id(token, characters);
+    if (numbers)
+      return std::to_string(token) + ' ';
+    return tokenizer ? tokenizer->text_of(token)
+                     : text_of_id(token, characters);
   }
 
 private:
+  std::vector<int32_t> read_tokens(const std::string& text,
+                                   const std::string& name) {
+    if (!is_utf8(text))
+      throw InputError(name + ": is not UTF-8");
+    std::vector<int32_t> tokens;
+    if (const auto unknown = tokenizer->encode(text, tokens))
+      throw InputError(name + ": the tokenizer has no token for "
+                       + std::to_string(unknown)
+                       + " of its characters; leave them out");
+    return tokens;
+  }
+
   std::vector<int32_t> read_numbers(const std::string& text,
                                     const std::string& name) const {
     std::vector<int32_t> ids;
@@ -89,10 +107,24 @@ Alphabet alphabet_of(const Settings& settings, const KeptModel& kept,
   constexpr uint32_t bytes = 256;
   Alphabet out;
   out.vocabulary = vocabulary;
+  const auto& named = settings.generate.tokenizer;
   if (kept.columns)
     out.characters = kept.columns->characters;
+  if (!named.empty())
+    out.tokenizer = read_tokenizer(named, nullptr);
+  else if (kept.columns && !kept.columns->tokenizer.empty())
+    out.tokenizer.emplace(kept.columns->tokenizer, settings.checkpoint);
+  if (out.tokenizer && out.tokenizer->vocabulary() > vocabulary)
+    throw InputError(
+      (named.empty() ? settings.checkpoint + ": its tokenizer" : named)
+      + " has " + std::to_string(out.tokenizer->vocabulary())
+      + " tokens, and the weights have rows for " + std::to_string(vocabulary)
+      + "; name the tokenizer that they were trained with");
+  if (out.tokenizer) // what rows there are beyond are of no token
+    out.vocabulary = out.tokenizer->vocabulary();
   out.numbers = settings.generate.ids
-                || (out.characters.empty() && vocabulary != bytes);
+                || (!out.tokenizer && out.characters.empty()
+                    && vocabulary != bytes);
   return out;
 }
 

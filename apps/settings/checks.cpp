@@ -271,6 +271,9 @@ void check_generate(const Settings& settings) {
       refuse("--" + std::string{flag}
              + " has no effect without --temperature X, which draws tokens; "
                "add it");
+  if (settings.generate.ids && !settings.generate.tokenizer.empty())
+    refuse("--tokenizer has no effect with --ids, as tokens are numbers then; "
+           "drop one of them");
   if (settings.given.count("model") > 0)
     make_graph(settings.job.model);
 }

@@ -39,6 +39,10 @@ std::vector<Flag> generate_flags() {
   add("seed", "N", FlagType::number, "0",
       "of what is drawn: the same seed, the same text",
       whole(FIELD(generate.seed), 0, std::numeric_limits<uint64_t>::max()));
+  add("tokenizer", "FILE", FlagType::text, "that of the weights",
+      "tokenizer.json whose tokens the weights are of, where none is kept with "
+      "them",
+      text(FIELD(generate.tokenizer)));
   add("ids", "", FlagType::toggle,
       "where the weights know no characters and are not of bytes",
       "read and write tokens as numbers, with blanks between them",

@@ -104,6 +104,7 @@ struct EventsOptions {
 /// What `troupe generate` writes.
 struct GenerateOptions {
   std::optional<std::string> prompt; ///< none: standard input
+  std::string tokenizer; ///< file; empty: what is kept with the weights
   uint64_t max_tokens = 200;
   double temperature = 0; ///< 0: the likeliest token
   uint32_t top_k = 0;     ///< 0: of all

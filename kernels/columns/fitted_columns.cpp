@@ -152,6 +152,8 @@ std::string to_json(const FittedColumns& fitted) {
   }
   if (!fitted.characters.empty())
     json["characters"] = fitted.characters;
+  if (!fitted.tokenizer.empty())
+    json["tokenizer"] = fitted.tokenizer;
   return json.dump();
 }
 
@@ -177,7 +179,9 @@ FittedColumns fitted_columns_from_json(const std::string& text,
     }
     if (json.contains("characters"))
       fitted.characters = characters_from(json.at("characters"));
-    if (fitted.of_table() || (fitted.mean.empty() && fitted.characters.empty()))
+    if (json.contains("tokenizer"))
+      fitted.tokenizer = json.at("tokenizer").get<std::string>();
+    if (fitted.of_table() || (fitted.mean.empty() && !fitted.of_text()))
       check_column_rules(fitted.rules());
     return fitted;
   } catch (const std::exception& failure) {

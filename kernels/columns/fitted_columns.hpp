@@ -39,9 +39,12 @@ struct FittedColumns {
   /// Of text:FILE by characters: the code points that occur, ascending; an id
   /// is a place among them.
   std::vector<int32_t> characters;
+  /// Of text:FILE?tokenizer=: Tokenizer::json().
+  std::string tokenizer;
 
   /// Whether it is of a table whose columns= say what they are.
   bool of_table() const { return !columns.empty(); }
+  bool of_text() const { return !characters.empty() || !tokenizer.empty(); }
   bool operator==(const FittedColumns&) const = default;
 
   std::vector<ColumnRule> rules() const;

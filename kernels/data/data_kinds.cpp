@@ -129,7 +129,7 @@ constexpr DataKey criteo_keys[]{{"buckets", shared},
                                 {"scale", shared},
                                 eval_key,
                                 eval_seed_key};
-constexpr DataKey text_keys[]{{"level", shared}};
+constexpr DataKey text_keys[]{{"level", shared}, {"tokenizer", shared}};
 constexpr DataKey npy_keys[]{{"labels", own},
                              {"task", shared},
                              {"scale", shared},

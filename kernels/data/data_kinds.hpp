@@ -35,7 +35,7 @@ struct DataKind {
   /// files: samples can be left there, may lack the label, or lie elsewhere.
   Dataset (*read_within)(const DataSpec&, const ReadLimits&) = nullptr;
   /// Instead of `fit` where weights have the characters of the text that they
-  /// were trained on: brings a part to these. May be null.
+  /// were trained on, or its tokenizer: brings a part to these. May be null.
   void (*apply)(const DataSpec&, const std::shared_ptr<FittedColumns>& kept,
                 Dataset& part) = nullptr;
   /// Of a kind whose samples need no labels where they are to be predicted:

@@ -83,7 +83,7 @@ void fit_table(const DataSpec& spec, SplitData& parts,
 void fit_parts(const DataSpec& spec, SplitData& parts,
                const std::shared_ptr<FittedColumns>& fitted) {
   const auto& kind = kind_of(spec);
-  if (kind.apply != nullptr && fitted && !fitted->characters.empty()) {
+  if (kind.apply != nullptr && fitted && fitted->of_text()) {
     for (auto* part : {parts.train.get(), parts.eval.get()})
       if (part != nullptr)
         kind.apply(spec, fitted, *part);

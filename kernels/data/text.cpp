@@ -6,6 +6,7 @@
 #include "kernels/files/byte_source.hpp"
 #include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,18 @@ constexpr uint64_t known_per_unknown = 100;
 
 bool is_byte_level(const DataSpec& spec) {
   return choice_option(spec, "level", levels) == "byte";
+}
+
+/// Hands on the bytes of a file, part by part.
+template <class Take>
+void read_parts(ByteSource& source, Take take) {
+  std::vector<uint8_t> chunk(chunk_bytes);
+  while (true) {
+    const auto got = source.read(std::as_writable_bytes(std::span{chunk}));
+    take(std::span<const uint8_t>{chunk}.first(got));
+    if (got < chunk.size())
+      return;
+  }
 }
 
 /// Code points of a stream of bytes, wherever it is cut.
@@ -109,30 +122,93 @@ std::string utf8_of(int32_t character) {
   return out;
 }
 
+void refuse_too_many(const std::vector<int32_t>& tokens,
+                     const std::string& path) {
+  if (tokens.size() > max_characters)
+    throw InputError(path
+                     + ": holds more than 2147483647 characters; "
+                       "take a part of it");
+}
+
 void add_characters(const DataFile& file, bool bytes_only,
                     std::vector<int32_t>& out) {
   const auto source = open_bytes(file);
   const auto path = file.name();
   if (!is_packed_name(path) && source->most() <= max_characters)
     make_room(out, source->most(), path);
-  std::vector<uint8_t> chunk(chunk_bytes);
   Utf8 utf8{path};
-  while (true) {
-    const auto got = source->read(std::as_writable_bytes(std::span{chunk}));
-    const auto fresh = std::span{chunk}.first(got);
-    make_room(out, got, path);
+  read_parts(*source, [&](std::span<const uint8_t> fresh) {
+    make_room(out, fresh.size(), path);
     if (bytes_only)
       out.insert(out.end(), fresh.begin(), fresh.end());
     else
       utf8.decode(fresh, out);
-    if (out.size() > max_characters)
-      throw InputError(path
-                       + ": holds more than 2147483647 characters; "
-                         "take a part of it");
-    if (got < chunk.size())
-      break;
-  }
+    refuse_too_many(out, path);
+  });
   utf8.end();
+}
+
+/// A file's text, which is UTF-8.
+std::string text_in(const DataFile& file) {
+  const auto source = open_bytes(file);
+  const auto path = file.name();
+  std::string text;
+  Utf8 utf8{path, "convert the file"};
+  std::vector<int32_t> characters;
+  read_parts(*source, [&](std::span<const uint8_t> fresh) {
+    make_room(text, fresh.size(), path);
+    text.append(fresh.begin(), fresh.end());
+    characters.clear();
+    utf8.decode(fresh, characters);
+  });
+  utf8.end();
+  return text;
+}
+
+/// Adds the tokens of a text.
+/// Errors: InputError where more than one in a hundred characters have none.
+void add_tokens(Tokenizer& tokenizer, const std::string& text,
+                const std::string& name, Dataset& out) {
+  const auto left_out = tokenizer.encode(text, out.tokens);
+  refuse_too_many(out.tokens, name);
+  if (left_out * known_per_unknown > text.size())
+    throw InputError(name + ": " + std::to_string(left_out)
+                     + " characters of it have no token, more than one in a "
+                       "hundred; take the tokenizer that is for such text");
+  out.left_out += left_out;
+}
+
+Dataset read_tokens(const DataSpec& spec, const std::string& place,
+                    const ReadLimits& limits) {
+  auto tokenizer = read_tokenizer(place, limits.store);
+  Dataset result;
+  result.shape.vocabulary = tokenizer.vocabulary();
+  for (const auto& file : list_files(spec.where, limits.store))
+    add_tokens(tokenizer, text_in(file), file.name(), result);
+  result.fitted = std::make_shared<FittedColumns>();
+  result.fitted->tokenizer = tokenizer.json();
+  return result;
+}
+
+/// Makes tokens of a part that was read as characters, or bytes.
+void tokenize(const std::shared_ptr<FittedColumns>& kept, bool bytes_only,
+              Dataset& part) {
+  Tokenizer tokenizer{kept->tokenizer, "the tokenizer of the weights"};
+  std::string text;
+  text.reserve(part.tokens.size());
+  for (auto character : part.tokens)
+    if (bytes_only)
+      text += static_cast<char>(character);
+    else
+      text += utf8_of(character);
+  if (bytes_only && !is_utf8(text))
+    throw InputError(part.name
+                     + ": is not UTF-8, which the tokenizer of the weights is "
+                       "for; convert it");
+  part.tokens.clear();
+  add_tokens(tokenizer, text, part.name, part);
+  part.shape.vocabulary = tokenizer.vocabulary();
+  part.fitted = kept;
 }
 
 /// The characters that occur, ascending.
@@ -212,18 +288,37 @@ std::string text_of_id(int32_t id, const std::vector<int32_t>& characters) {
                             : utf8_of(characters.at(static_cast<size_t>(id)));
 }
 
+Tokenizer read_tokenizer(const std::string& place,
+                         const std::shared_ptr<const FileStore>& store) {
+  const auto file = one_file(place, store);
+  const auto source = open_bytes(file);
+  std::string text;
+  read_parts(*source, [&](std::span<const uint8_t> fresh) {
+    text.append(fresh.begin(), fresh.end());
+    if (text.size() > Tokenizer::max_bytes)
+      throw InputError(file.name() + ": is too long for a tokenizer.json");
+  });
+  return Tokenizer{text, file.name()};
+}
+
 void check_text(const DataSpec& spec) {
   is_byte_level(spec);
+  if (option(spec, "tokenizer") && option(spec, "level"))
+    refuse(spec, "a tokenizer says what tokens are; leave level= out");
 }
 
 Dataset read_text(const DataSpec& spec, const ReadLimits& limits) {
-  const bool bytes_only = is_byte_level(spec);
   Dataset result;
+  if (const auto place = option(spec, "tokenizer")) {
+    result = read_tokens(spec, *place, limits);
+  } else {
+    const bool bytes_only = is_byte_level(spec);
+    result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
+    for (const auto& file : list_files(spec.where, limits.store))
+      add_characters(file, bytes_only, result.tokens);
+  }
   result.name = "text:" + spec.where;
   result.shape.label = LabelKind::tokens;
-  result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
-  for (const auto& file : list_files(spec.where, limits.store))
-    add_characters(file, bytes_only, result.tokens);
   if (result.tokens.empty())
     throw InputError(spec.where + ": is empty; name a file with text");
   return result;
@@ -232,6 +327,11 @@ Dataset read_text(const DataSpec& spec, const ReadLimits& limits) {
 void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval) {
   if (is_byte_level(spec))
     return;
+  if (option(spec, "tokenizer")) {
+    if (eval != nullptr)
+      eval->fitted = train.fitted;
+    return;
+  }
   const auto fitted = std::make_shared<FittedColumns>();
   fitted->characters = characters_in(train.tokens);
   for (auto* part : {&train, eval})
@@ -241,8 +341,17 @@ void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval) {
 
 void number_text(const DataSpec& spec,
                  const std::shared_ptr<FittedColumns>& kept, Dataset& part) {
-  if (!is_byte_level(spec))
+  if (option(spec, "tokenizer")) {
+    if (!part.fitted) // it was held out
+      part.fitted = kept;
+    else if (part.fitted->tokenizer != kept->tokenizer)
+      refuse(spec, "the weights were trained with another tokenizer; leave "
+                   "tokenizer= out, which takes theirs");
+  } else if (!kept->tokenizer.empty()) {
+    tokenize(kept, is_byte_level(spec), part);
+  } else if (!is_byte_level(spec)) {
     number(kept, part, "the text that the weights were trained on");
+  }
 }
 
 } // namespace troupe

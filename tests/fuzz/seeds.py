@@ -4,6 +4,7 @@ They are small, valid where that is easy, and the same every time."""
 
 import gzip
 import io
+import json
 import os
 import sqlite3
 import struct
@@ -187,6 +188,33 @@ def criteo_lines():
                    for i in range(26)) + b"\n" for row in range(4))
 
 
+def tokenizer():
+    """A tokenizer.json with its length, and a text (targets/tokenizer.cpp)."""
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u0120": 3,
+                                      "\u0120a": 4, "\u2581": 5, "<unk>": 6},
+             "merges": ["a b", "\u0120 a"], "unk_token": "<unk>"}
+    by_bytes = {"type": "ByteLevel", "add_prefix_space": True}
+    split = {"type": "Split", "pattern": {"Regex": "\\p{L}+|\\s"},
+             "behavior": "Removed", "invert": True}
+    added = [{"id": 7, "content": "<a>", "normalized": False},
+             {"id": 8, "content": "\u00e9", "normalized": True}]
+    blanks = {"type": "Sequence", "normalizers": [
+        {"type": "NFKC"}, {"type": "Prepend", "prepend": "\u2581"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]}
+    for name, file in (
+            ("bytes", {"pre_tokenizer": by_bytes, "added_tokens": added}),
+            ("split", {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                split, {**by_bytes, "add_prefix_space": False}]}}),
+            ("characters", {"normalizer": blanks, "added_tokens": added}),
+            ("metaspace", {"pre_tokenizer": {
+                "type": "Metaspace", "replacement": "\u2581",
+                "prepend_scheme": "first", "split": True}})):
+        made = json.dumps({**file, "model": model},
+                          ensure_ascii=False).encode()
+        yield name, struct.pack("<H", len(made)) + made \
+            + "ab <a>e\u0301 a\u2581b\n".encode()
+
+
 def data_criteo():
     for way in (0, 2, 4):
         yield f"way-{way}", bytes([way]) + criteo_lines()
@@ -340,7 +368,7 @@ def main():
     os.chdir(folder)
     for target in (frames, greetings, messages, journal_file, safetensors,
                    manifest, beginning, data_npy, data_images, data_criteo, data_csv,
-                   data_libsvm, data_text, data_records):
+                   data_libsvm, data_text, data_records, tokenizer):
         name = target.__name__
         os.makedirs(name, exist_ok=True)
         for seed, data in target():

@@ -859,7 +859,7 @@ OTHERS = {
         flag: tested("tests/process/generate_test.py", f"--{flag}")
         for flag in ("model", "isa", "checkpoint", "quiet", "prompt",
                      "max-tokens", "temperature", "top-k", "top-p", "seed",
-                     "ids")},
+                     "tokenizer", "ids")},
     "checkpoint export": {
         "out": writes("--out", "exported.safetensors", data=[],
                       command="checkpoint export for-export"),

@@ -3,13 +3,15 @@ same seed on every instruction set, cut anywhere and given again; what cannot be
 gone on with gets one line."""
 # ctest: TIMEOUT 900
 
+import collections
+import itertools
 import json
 import os
 import random
 import re
 import subprocess
 
-from cluster import TROUPE, Run
+from cluster import TROUPE, Run, troupe
 from own_folder import OwnFolder
 
 WORDS = ["ring", "shard", "worker", "tree"]
@@ -18,6 +20,43 @@ MODELS = {
     "gpt2": "gpt2:L1-H2-D32-T32",
     "transformer": "transformer:L1-H2-D32-T32",
 }
+
+
+def write_tokenizer(path, text, merges):
+    """Byte-pair encoding of a text of lower letters, blanks and lines."""
+    seen = {" ": "\u0120", "\n": "\u010a"}  # as byte-level tokenizers do
+    words = [tuple(seen.get(x, x) for x in word)
+             for word in re.findall(r" ?[a-z]+|[^a-z]", text)]
+    vocabulary = sorted({x for word in words for x in word})
+    learnt = []
+    for _ in range(merges):
+        pairs = collections.Counter(
+            pair for word in words for pair in itertools.pairwise(word))
+        (left, right), _ = max(pairs.items(), key=lambda x: (x[1], x[0]))
+        learnt.append([left, right])
+        vocabulary.append(left + right)
+        words = [merged(word, left, right) for word in words]
+    end = {"id": len(vocabulary), "content": "<|end|>", "normalized": False,
+           "single_word": False, "lstrip": False, "rstrip": False,
+           "special": True}
+    with open(path, "w") as file:
+        json.dump({"version": "1.0", "added_tokens": [end],
+                   "normalizer": None,
+                   "pre_tokenizer": {"type": "ByteLevel",
+                                     "add_prefix_space": False},
+                   "model": {"type": "BPE", "merges": learnt, "vocab": {
+                       x: i for i, x in enumerate(vocabulary)}}}, file)
+    return len(vocabulary) + 1
+
+
+def merged(word, left, right):
+    out = []
+    for part in word:
+        if out and out[-1] == left and part == right:
+            out[-1] = left + right
+        else:
+            out.append(part)
+    return tuple(out)
 
 
 def write_text(path):
@@ -118,6 +157,62 @@ class Generate(OwnFolder):
         found = self.generate(rule, "--prompt", "1, 2 3", "--max-tokens", "9")
         self.assertRegex(found.decode(), r"\A(\d+ ){9}\n\Z")
         self.assertTrue(all(int(x) < 27 for x in found.split()))
+
+    def test_tokens_are_those_of_a_tokenizer(self):
+        data = self.learned()
+        with open(self.text) as file:
+            text = file.read()
+        tokenizer = self.path("tokenizer.json")
+        tokens = write_tokenizer(tokenizer, text, 16)
+        kept = self.path("kept")
+        weights = self.train(
+            "llama", MODELS["llama"], f"{data}?tokenizer={tokenizer}",
+            "--checkpoint-dir", kept)
+        there = self.path("there")
+        troupe("checkpoint", "export", weights, "--layout", "hugging_face",
+               "--out", there)
+        with open(os.path.join(there, "config.json")) as file:
+            self.assertEqual(json.load(file)["vocab_size"], tokens)
+        exported = os.path.join(there, "tokenizer.json")
+        with open(exported) as new, open(tokenizer) as old:
+            self.assertEqual(json.load(new)["model"], json.load(old)["model"])
+        theirs = [os.path.join(there, "model.safetensors"), "--model",
+                  os.path.join(there, "config.json")]
+        prompt = ["--prompt", "\nshard", "--max-tokens", "2"]
+        numbers = self.generate(weights, "--ids", "--prompt", "0 1",
+                                "--max-tokens", "2")
+        os.remove(tokenizer)  # what is kept does
+        for flags in ([weights], [kept],
+                      [*theirs, "--tokenizer", exported]):
+            with self.subTest(flags=flags):
+                self.assertEqual(self.generate(*flags, *prompt), b" shard.")
+        self.assertEqual(self.generate(*theirs, "--prompt", "0 1",
+                                       "--max-tokens", "2"), numbers)
+        # A text becomes its tokens, or is refused.
+        scores = [troupe("evaluate", "--data", spec, "--checkpoint", weights)
+                  for spec in (data, f"{data}?tokenizer={exported}",
+                               f"{data}?level=byte")]
+        self.assertEqual(len(set(map(self.loss_of, scores))), 1, scores)
+        write_tokenizer(tokenizer, text, 15)
+        for status, words, flags in (
+                (1, "has no token for 1 of", [weights, "--prompt", "shard?"]),
+                (2, "--tokenizer has no effect with --ids",
+                 [weights, "--ids", "--tokenizer", exported, "--prompt", "1"]),
+                (1, "is no tokenizer.json",
+                 [*theirs, "--tokenizer", theirs[-1], "--prompt", "a"]),
+                (1, "cannot|No such file",
+                 [*theirs, "--tokenizer", "none.json", "--prompt", "a"])):
+            with self.subTest(flags=flags):
+                line = self.generate(*flags, status=status)
+                self.assertRegex(line, rf"\Atroupe: [^\n]*({words})[^\n]*\n\Z")
+        line = troupe("train", "--data", f"{data}?tokenizer={tokenizer}",
+                      "--model", MODELS["llama"], "--initial-weights", weights,
+                      "--steps", "1", "--strategy", "one_device", status=1)
+        self.assertEqual(line, "")
+
+    @staticmethod
+    def loss_of(output):
+        return re.search(r"loss (\S+)", output)[1]
 
     def test_what_cannot_be_gone_on_with_gets_a_line(self):
         weights = self.train("llama", MODELS["llama"], self.learned())
