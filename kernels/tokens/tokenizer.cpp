@@ -182,6 +182,8 @@ private:
 
   void read_model() {
     const auto& model = file_.at("model");
+    if (!model.is_object())
+      refuse("is no tokenizer.json (it has no model)");
     const auto type = text_at(model, "type");
     if (type != "BPE" && !(type.empty() && model.contains("merges")))
       refuse("is a " + in_quotes(type)

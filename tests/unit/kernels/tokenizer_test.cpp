@@ -104,13 +104,13 @@ BOOST_AUTO_TEST_CASE(the_pair_that_was_learnt_first_merges_first) {
   check_tokens(file, "abc", {9});         // a bc, though a b is there
   check_tokens(file, "abab", {7, 7});     // none over both
   check_tokens(file, "ab bc", {7, 3, 8}); // nor over words
-  check_tokens(file, "c abc", {2, 10, 8});
+  check_tokens(file, "c abc", {2, 3, 9});
   file["model"]["ignore_merges"] = true;
-  check_tokens(file, " ab", {10, 1});
+  check_tokens(file, " ab", {3, 7});
   file["model"]["vocab"]["Ġab"] = 13;
   check_tokens(file, " ab", {13});
   file["model"]["ignore_merges"] = false;
-  check_tokens(file, " ab", {10, 1});
+  check_tokens(file, " ab", {3, 7});
   file["model"]["merges"] = Json::parse(R"([["a", "b"], ["b", "c"]])");
   check_tokens(file, "abc", {7, 2});
 }
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(words_are_cut_as_gpt2_does) {
   const auto file = file_of_bytes();
   check_tokens(file, "a  a\n\n a1a", {0, 3, 10, 4, 4, 10, 12, 0});
   check_tokens(file, "é", {11});
-  BOOST_TEST(tokens_of(file, "aß", 2) == Ints{0});
+  BOOST_TEST(tokens_of(file, "aß", 1) == (Ints{0, 5}));
 }
 
 BOOST_AUTO_TEST_CASE(added_tokens_stand_for_themselves) {
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(added_tokens_stand_for_themselves) {
                           added("é", 22, true)};
   check_tokens(file, "a<a>bc<a>", {0, 21, 2, 20});
   file["normalizer"] = {{"type", "NFC"}};
-  check_tokens(file, "<a>e\u0301<a", {20, 22, 0});
+  check_tokens(file, "<a>e\u0301a", {20, 22, 0});
   Tokenizer made{file.dump(), "t.json"};
   BOOST_TEST(made.vocabulary() == 23u);
   BOOST_TEST(text_of(made, "ab<a>\nb") == "ab<a>\nb");
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused) {
   refuses(with("/model/vocab/a", -1), {"-1"});
   refuses(with("/model/vocab/a", 1u << 30), {"1073741824"});
   refuses(with("/model/vocab/a", 1e300), {"no tokenizer.json"});
-  refuses(with("/model/merges", {"a"}), {"'a'", "two tokens"});
+  refuses(with("/model/merges", {"a"}), {"\"a\"", "two tokens"});
   refuses(with("/model/merges", {"a b c"}), {"two tokens"});
   refuses(with("/model/merges", {"a 1"}), {"lacks", "a1"});
   refuses(with("/model/unk_token", "<unk>"), {"lacks", "<unk>"});
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(an_expression_is_one_and_ends) {
   file["pre_tokenizer"] = split("(?:a|a)*b");
   Tokenizer slow{file.dump(), "t.json"};
   Ints out;
-  BOOST_CHECK_EXCEPTION(slow.encode(std::string(60, 'a') + 'c', out),
+  BOOST_CHECK_EXCEPTION(slow.encode(std::string(60, 'a') + "cb", out),
                         InputError, says({"t.json", "cannot be matched"}));
 }
 
@@ -253,9 +253,9 @@ BOOST_AUTO_TEST_CASE(a_text_is_read_as_tokens_and_weights_keep_them) {
   const auto first = folder.put("1.txt", std::string{"abc abc\n"});
   folder.put("2.txt", std::string{"cb"});
   const auto with = "?tokenizer=" + tokens;
-  const auto all = (folder.path / "?.txt").string();
+  const auto all = (folder.path / "*.txt").string();
   const auto train = load("text:" + all + with).train;
-  const Ints wanted{9, 10, 8, 4, 2, 1}; // no word goes over both files
+  const Ints wanted{9, 3, 9, 4, 2, 1}; // no word goes over both files
   BOOST_TEST(train->tokens == wanted, boost::test_tools::per_element());
   BOOST_TEST(train->shape.vocabulary == 13u);
 
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_text_is_read_as_tokens_and_weights_keep_them) {
               kept),
     InputError, says({"another tokenizer"}));
   refuses_data("text:" + folder.put("f", std::string{"aßßß"}) + with,
-               {"6 characters", "no token"});
+               {"3 characters", "no token"});
   refuses_data("text:" + first + "?tokenizer=" + first, {first, "tokenizer"});
   refuses_data("text:" + first + "?level=byte&tokenizer=" + tokens,
                {"leave level= out"});
