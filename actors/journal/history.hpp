@@ -48,7 +48,7 @@ struct JobHistory {
     uint64_t samples = 0; ///< in committed steps
     double loss = 0;      ///< of the last one
   };
-  std::vector<Commit> curve;        ///< in the order of their events
+  std::vector<Commit> curve; ///< in the order of their events
   /// The newest 200 events but commits, which are the curve.
   std::vector<JournalEvent> newest;
   std::vector<std::string> changes; ///< each JSON, as the summary has it

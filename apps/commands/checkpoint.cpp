@@ -2,11 +2,11 @@
 #include "apps/settings/commands.hpp"
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/safetensors.hpp"
 #include "kernels/files/shown_text.hpp"
-#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/graph/hugging_face.hpp"
 
 #include <cstdio>

@@ -24,8 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     kept.encode(text, again);
     holds(tokens == again, "what is kept gives the same tokens");
     for (auto token : tokens)
-      holds(token >= 0
-              && static_cast<uint32_t>(token) < tokenizer.vocabulary(),
+      holds(token >= 0 && static_cast<uint32_t>(token) < tokenizer.vocabulary(),
             "a token is one of the vocabulary");
   });
   return 0;
