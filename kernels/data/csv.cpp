@@ -158,6 +158,11 @@ private:
   }
 
   int32_t class_of(std::string_view text) const {
+    if (trimmed(text).empty())
+      rows_.refuse("has no label", "fill the gap or remove the line");
+    if (!parse_real(text))
+      rows_.refuse("the label " + in_quotes(text) + " is not a number",
+                   proposed_columns() + "; or is another column the label?");
     const auto label = class_label(text, rows_.lines());
     if (label < 0)
       rows_.refuse("the label " + in_quotes(text) + " is below 0",
@@ -170,11 +175,15 @@ private:
     if (!value)
       rows_.refuse_number(text, name(column),
                           trimmed(text).empty()
-                            ? "fill the gap, or say by columns= what stands "
-                              "for it"
-                            : "say by columns= what each column is (troupe "
-                              "data info proposes it), or remove the column");
+                            ? "fill the gap; or " + proposed_columns()
+                            : proposed_columns() + "; or remove the column");
     return *value;
+  }
+
+  /// Where to find out what else a column may be.
+  std::string proposed_columns() const {
+    return "troupe data info " + to_string({spec_.kind, spec_.where, {}})
+           + " proposes columns= for such a file";
   }
 
   std::string name(size_t column) const {

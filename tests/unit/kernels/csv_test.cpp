@@ -104,6 +104,19 @@ BOOST_AUTO_TEST_CASE(bad_rows_are_named) {
                {":1:", "16 MiB"});
 }
 
+// Symptom: who had a column of text was told to number the classes, and not
+// what else a file may be read by.
+BOOST_AUTO_TEST_CASE(text_points_to_what_proposes_columns) {
+  const Folder folder;
+  const auto path = folder.put("f", "a,b,y\n1,x,red\n");
+  for (const auto* label : {"y", "a"})
+    refuses_data("csv:" + path + "?label=" + label,
+                 {path + ":2:", "troupe data info csv:" + path + " proposes"});
+  refuses_text("a,y\n1,red\n", {":2:", "label \"red\"", "not a number"});
+  refuses_text("a,y\n1,\n", {":2:", "no label", "fill the gap"});
+  refuses_text("a,y\n1,x\n", {"troupe data info csv:"}, "?task=regression");
+}
+
 // Symptom: the first sample of a file without a header was lost, silently.
 BOOST_AUTO_TEST_CASE(a_first_line_of_numbers_is_asked_about) {
   constexpr auto bare = "1,2,0\n3,4,1\n";
