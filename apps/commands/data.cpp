@@ -3,6 +3,7 @@
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/columns.hpp"
 #include "apps/terminal/shell_word.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/data/table_survey.hpp"
 #include "kernels/files/shown_text.hpp"
 
@@ -65,6 +66,19 @@ void print_table(const std::vector<InfoRow>& rows) {
   }
 }
 
+/// A small table has few steps an epoch, and an epoch is what is trained.
+void print_epochs(uint64_t rows, uint64_t batch) {
+  constexpr uint64_t some_steps = 2000;
+  const auto steps = (rows + batch - 1) / batch;
+  if (steps < some_steps)
+    std::printf(
+      "\nan epoch is %llu steps (--global-batch %llu): give --epochs "
+      "%llu or so\n",
+      static_cast<unsigned long long>(steps),
+      static_cast<unsigned long long>(batch),
+      static_cast<unsigned long long>((some_steps + steps - 1) / steps));
+}
+
 } // namespace
 
 int run_data_info(const Settings& settings) {
@@ -78,6 +92,9 @@ int run_data_info(const Settings& settings) {
   for (size_t i = 0; i < survey.columns.size(); ++i)
     rows.push_back(row_of(survey.columns[i], survey.proposal[i]));
   print_table(rows);
+  if (!survey.trouble.empty())
+    throw InputError(settings.job.data + ": " + survey.trouble);
+  print_epochs(survey.rows, settings.job.global_batch);
   std::printf("\n--data %s --model %s\n", shell_word(survey.data).c_str(),
               survey.model.c_str());
   return 0;

@@ -69,6 +69,8 @@ Verdict judge(const Settings& settings) {
   out.scores = score(model, *data, parse_device(job.devices.front()),
                      job.threads_per_device,
                      predicts && settings.output != "class");
+  if (data->fitted)
+    data->fitted->unscale(out.scores.outputs);
   out.graph = std::move(model.graph);
   out.weights_sha256 = model.weights_sha256;
   out.wall_seconds = seconds_since(start);

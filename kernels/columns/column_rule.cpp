@@ -24,6 +24,8 @@ constexpr uint64_t most_classes = 65'536;
 constexpr uint64_t most_buckets = 100'000'000;
 constexpr size_t most_columns = 100'000;
 
+constexpr const char* standard_scale = "standard";
+
 template <class Value>
 using Names = std::vector<std::pair<const char*, Value>>;
 
@@ -67,6 +69,16 @@ std::string name_of(const Names<Value>& names, Value wanted) {
     if (value == wanted)
       return name;
   return {};
+}
+
+/// The keys that rules of this kind take; empty: none.
+std::string keys_of(const ColumnRule& rule) {
+  if (rule.has_id())
+    return "min_count, max_values, buckets";
+  return rule.kind == ColumnKind::date     ? "missing, form, cycle"
+         : rule.kind == ColumnKind::number ? "missing"
+         : rule.kind == ColumnKind::target ? "scale"
+                                           : "";
 }
 
 template <class Value>
@@ -146,16 +158,13 @@ private:
       set_form(value);
     else if (key == "cycle" && rule_.kind == ColumnKind::date)
       set_cycles(value);
+    else if (key == "scale" && rule_.kind == ColumnKind::target)
+      set_scale(value);
+    else if (const auto keys = keys_of(rule_); keys.empty())
+      refuse("has " + std::string{key}
+             + "=, which a column of its kind does not take");
     else
-      refuse(
-        "has " + std::string{key} + "=, which "
-        + (rule_.has_feature() || rule_.has_id()
-             ? "is none of "
-                 + std::string{rule_.has_id() ? "min_count, max_values, buckets"
-                               : rule_.kind == ColumnKind::date
-                                 ? "missing, form, cycle"
-                                 : "missing"}
-             : "a column of its kind does not take"));
+      refuse("has " + std::string{key} + "=, which is none of " + keys);
   }
 
   void set_missing(std::string_view value) {
@@ -193,6 +202,13 @@ private:
       *cycle = true;
       value.remove_prefix(std::min(end + 1, value.size()));
     }
+  }
+
+  void set_scale(std::string_view value) {
+    if (value != standard_scale && value != "none")
+      refuse("has scale=" + std::string{value} + "; give none or "
+             + standard_scale);
+    rule_.scaled = value == standard_scale;
   }
 
   uint64_t whole(std::string_view key, std::string_view text, uint64_t lowest,
@@ -355,6 +371,8 @@ std::string to_text(const ColumnRule& rule) {
       cycles += (cycles.empty() ? "" : "+") + std::string{name};
   if (!cycles.empty())
     add("cycle", cycles);
+  if (rule.scaled)
+    add("scale", standard_scale);
   return text;
 }
 

@@ -45,6 +45,9 @@ struct ColumnRule {
   bool weekday = false; ///< cycles of a date
   bool hour = false;
   bool month = false;
+  /// Of a target: what is learned is its distance from the training part's
+  /// mean, in standard deviations.
+  bool scaled = false;
 
   bool operator==(const ColumnRule&) const = default;
 

@@ -18,6 +18,11 @@ constexpr uint64_t most_number_classes = 20;
 constexpr uint64_t most_counted_numbers = 100'000;
 /// Share of missing numbers from which on that they are is told the model.
 constexpr double worth_a_flag = 0.05;
+/// Targets whose mean is at most this far from 0, and whose deviation is within
+/// these, are learned as they are.
+constexpr double farthest_mean = 10;
+constexpr double least_deviation = 0.1;
+constexpr double most_deviation = 10;
 /// Numbers that may be seconds since 1970: the years 1980 to 2100.
 constexpr double first_seconds = 315'532'800;
 constexpr double last_seconds = 4'102'444'800;
@@ -42,6 +47,8 @@ void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
     min_ = numbers_ == 0 ? *number : std::min(min_, *number);
     max_ = numbers_ == 0 ? *number : std::max(max_, *number);
     sum_ += *number;
+    first_ = numbers_ == 0 ? *number : first_;
+    squares_ += (*number - first_) * (*number - first_);
     ++numbers_;
     whole_ += *number == std::floor(*number) ? 1 : 0;
   } else if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
@@ -62,6 +69,18 @@ void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
   const auto value = values_.add(text);
   counts_.resize(values_.size());
   ++counts_[value];
+}
+
+double ColumnSurvey::deviation() const {
+  const auto away = mean() - first_;
+  const auto variance = squares_ / static_cast<double>(numbers_) - away * away;
+  return std::sqrt(std::max(variance, 0.0));
+}
+
+/// Steps of the usual size would not reach such numbers, or go past them.
+bool ColumnSurvey::needs_scale() const {
+  return std::fabs(mean()) > farthest_mean || deviation() < least_deviation
+         || deviation() > most_deviation;
 }
 
 std::vector<std::string> ColumnSurvey::examples() const {
@@ -97,6 +116,7 @@ ColumnRule ColumnSurvey::proposal(bool label) const {
     const bool number = all_numbers()
                         && (!classes || lower_case(name_) == "rating");
     rule.kind = number ? ColumnKind::target : ColumnKind::label;
+    rule.scaled = number && needs_scale();
     return rule;
   }
   rule.kind = ColumnKind::ignore;

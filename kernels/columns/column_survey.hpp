@@ -31,6 +31,7 @@ public:
   double min() const { return min_; } ///< of numbers, so mean and max
   double max() const { return max_; }
   double mean() const { return sum_ / static_cast<double>(numbers_); }
+  double deviation() const;
   /// Different values; where more_values(), at least so many.
   uint64_t values() const { return values_.size(); }
   bool more_values() const { return more_; }
@@ -40,6 +41,7 @@ private:
   uint64_t present() const { return rows_ - missing_; }
   uint64_t seen_once() const;
   bool names_ids() const;
+  bool needs_scale() const;
 
   std::string name_;
   uint64_t rows_ = 0;
@@ -51,6 +53,8 @@ private:
   double min_ = 0;
   double max_ = 0;
   double sum_ = 0;
+  double squares_ = 0; ///< of the distances from the first number
+  double first_ = 0;
   ValueIndex values_;
   std::vector<uint32_t> counts_; ///< of the values
   bool more_ = false;

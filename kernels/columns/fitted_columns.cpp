@@ -37,8 +37,13 @@ FittedColumn column_from(const FittedJson& json) {
   if (json.contains("values"))
     for (const auto& value : json.at("values"))
       column.values.push_back(unescaped_text(value.get<std::string>()));
+  if (column.rule.scaled) {
+    column.mean = json.at("mean").get<float>();
+    column.deviation = json.at("deviation").get<float>();
+  }
   const auto& values = column.values;
-  if (!std::isfinite(column.fill)
+  if (!std::isfinite(column.fill) || !std::isfinite(column.mean)
+      || !std::isfinite(column.deviation) || column.deviation <= 0
       || std::adjacent_find(values.begin(), values.end(), std::greater_equal{})
            != values.end()
       || values.size() > column.rule.most_values()
@@ -94,6 +99,14 @@ const std::vector<std::string>& FittedColumns::classes() const {
   return none;
 }
 
+void FittedColumns::unscale(std::vector<float>& numbers) const {
+  for (const auto& column : columns)
+    if (column.rule.scaled)
+      for (auto& number : numbers)
+        number =
+          static_cast<float>(double{number} * column.deviation + column.mean);
+}
+
 std::string other_values(const FittedColumns& a, const FittedColumns& b) {
   std::vector<const FittedColumn*> of_b;
   for (const auto& column : b.columns)
@@ -143,6 +156,10 @@ std::string to_json(const FittedColumns& fitted) {
       one["values"] = FittedJson::array();
       for (const auto& value : column.values)
         one["values"].push_back(plain_text(value));
+    }
+    if (column.rule.scaled) {
+      one["mean"] = column.mean;
+      one["deviation"] = column.deviation;
     }
     json["columns"].push_back(std::move(one));
   }

@@ -15,6 +15,8 @@ struct FittedColumn {
   float fill = 0; ///< in place of a missing number or date
   /// Known values, or classes, in the order of their bytes.
   std::vector<std::string> values;
+  float mean = 0; ///< of a target that is scaled
+  float deviation = 1;
 
   bool operator==(const FittedColumn&) const = default;
 
@@ -50,6 +52,8 @@ struct FittedColumns {
   std::vector<ColumnRule> rules() const;
   /// The classes' texts; empty where a number is learned.
   const std::vector<std::string>& classes() const;
+  /// Makes numbers that a model gave those of the target's column.
+  void unscale(std::vector<float>& numbers) const;
 };
 
 /// The first column, in order, whose ids or classes do not stand for the same

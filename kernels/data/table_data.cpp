@@ -362,6 +362,25 @@ float fill_of(const ColumnRule& rule, const Dataset& train, size_t feature) {
   return static_cast<float>((below + *middle) / 2);
 }
 
+/// Mean and deviation of the numbers to learn; those of equal ones stay apart
+/// by 0.
+void fit_target(const Dataset& train, FittedColumn& column) {
+  const auto count = static_cast<double>(train.targets.size());
+  double sum = 0;
+  for (auto target : train.targets)
+    sum += target;
+  const auto mean = sum / count;
+  double squares = 0;
+  for (auto target : train.targets)
+    squares += (target - mean) * (target - mean);
+  column.mean = static_cast<float>(mean);
+  // What rounding alone makes of equal values is no deviation.
+  const auto deviation = std::sqrt(squares / count);
+  if (const auto rounded = static_cast<float>(deviation);
+      deviation > 1e-12 * std::fabs(mean) && rounded > 0)
+    column.deviation = rounded;
+}
+
 /// Texts that are in at least `min_count` samples, in the order of their bytes.
 std::vector<std::string> common_values(const ValueIndex& values,
                                        const std::vector<uint64_t>& counts,
@@ -428,6 +447,13 @@ void number_labels(const FittedColumn& column, const ValueIndex& values,
   }
 }
 
+void scale_target(const FittedColumn& column, Dataset& part) {
+  if (part.labelled)
+    for (auto& target : part.targets)
+      target =
+        static_cast<float>((double{target} - column.mean) / column.deviation);
+}
+
 void fill_gaps(const FittedColumn& column, size_t feature, Dataset& part) {
   const auto width = part.features();
   const auto samples = part.samples();
@@ -484,7 +510,8 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
   for (size_t i = 0; i < table.rules.size(); ++i) {
     const auto& rule = table.rules[i];
     const auto& values = table.values[i];
-    FittedColumn column{rule, 0, {}};
+    FittedColumn column;
+    column.rule = rule;
     if (rule.has_feature())
       column.fill = fill_of(rule, train, feature);
     if (rule.has_id() && rule.has_vocabulary())
@@ -493,6 +520,8 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
     if (rule.kind == ColumnKind::label)
       column.values = common_values(values,
                                     counts_of_labels(train, values.size()), 1);
+    if (rule.scaled)
+      fit_target(train, column);
     if (rule.kind == ColumnKind::label && column.values.size() < 2)
       throw InputError(train.name + ": the label " + in_quotes(rule.name)
                        + " of every sample to train on is "
@@ -539,6 +568,8 @@ void apply_columns(const std::shared_ptr<FittedColumns>& fitted,
     }
     if (rule.kind == ColumnKind::label)
       number_labels(column, table->values[i], part);
+    if (rule.scaled)
+      scale_target(column, part);
   }
   part.shape.vocabulary = static_cast<uint32_t>(first_id);
   part.fitted = fitted;

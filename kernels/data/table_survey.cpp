@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace troupe {
 
@@ -34,10 +35,11 @@ std::string likely_separator(const DataFile& file) {
   return best == "\t" ? "tab" : best;
 }
 
-/// Names are no numbers, are there, and differ.
+/// Names are no numbers, are there, and differ. The first may be missing: so
+/// tables are written whose rows have numbers.
 bool is_likely_header(const CsvRow& row) {
-  for (const auto& field : row)
-    if (trimmed(field).empty() || parse_real(field))
+  for (size_t i = 0; i < row.size(); ++i)
+    if ((trimmed(row[i]).empty() && i > 0) || parse_real(row[i]))
       return false;
   auto sorted = row;
   std::sort(sorted.begin(), sorted.end());
@@ -149,6 +151,10 @@ private:
       if (rule.kind != ColumnKind::ignore)
         used.push_back(rule);
     }
+    out_.trouble = trouble_of(out_.columns[labelled], out_.proposal[labelled],
+                              used);
+    if (!out_.trouble.empty())
+      return;
     std::erase_if(spec_.options, [](const auto& option) {
       return option.first == "label" || option.first == "task"
              || option.first == "columns";
@@ -169,6 +175,39 @@ private:
     out_.model = ids ? "wide_deep"
                      : "mlp:" + std::to_string(features_of_rules(used)) + "-64-"
                          + std::to_string(outputs);
+  }
+
+  /// What training with these rules would refuse, and what to do.
+  static std::string trouble_of(const ColumnSurvey& label,
+                                const ColumnRule& rule,
+                                const std::vector<ColumnRule>& used) {
+    const auto name = "the label " + in_quotes(label.name());
+    if (rule.name.empty())
+      return "the label has no name: give it one in the first line, or another "
+             "column as label=";
+    if (label.missing() > 0)
+      return name + " is missing in " + std::to_string(label.missing()) + " of "
+             + std::to_string(label.rows())
+             + " samples: fill the gaps, remove these lines, or give another "
+               "column as label=";
+    if (rule.kind == ColumnKind::label && label.values() < 2)
+      return name
+             + " is the same in all samples, so there is nothing to learn: "
+             + "give another column as label=";
+    if (rule.kind == ColumnKind::label
+        && (label.more_values() || label.values() > rule.most_values()))
+      return name + " has more than " + std::to_string(rule.most_values())
+             + " different texts: give another column as label=";
+    std::set<std::string_view> names;
+    for (const auto& one : used)
+      if (!names.insert(one.name).second)
+        return "several columns are called " + in_quotes(one.name)
+               + ": call all but one of them otherwise";
+    if (used.size() < 2)
+      return "no column but " + name
+             + " tells anything: each has one value alone, or another text in "
+               "most samples";
+    return {};
   }
 
   static uint64_t features_of_rules(const std::vector<ColumnRule>& rules) {

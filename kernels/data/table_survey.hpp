@@ -18,6 +18,8 @@ struct TableSurvey {
   /// The specification with the proposal: what to read it by.
   std::string data;
   std::string model; ///< that goes with it
+  /// Why neither is there, and what to do; empty: they are.
+  std::string trouble;
 };
 
 /// Looks at a table in one pass. Keys of the specification that say how to

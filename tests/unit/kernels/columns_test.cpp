@@ -34,9 +34,11 @@ BOOST_AUTO_TEST_CASE(rules_are_read_back_as_they_are_written) {
         "age:number:missing=flag", "city:category:min_count=3",
         "city:category:max_values=7", "city:category:buckets=100", "user:id",
         "when:date:missing=refuse:form=unix", "kind:label", "price:target",
+        "price:target:scale=standard",
         "when:date:form=dmy:cycle=weekday+hour+month", "*:number",
         "a%2Cb%3Ac%25 d:number", "%20padded%20:id", "%40first:ignore"})
     BOOST_TEST(to_text(parse_column_rules(text)) == text);
+  BOOST_TEST(to_text(parse_column_rule("x:target:scale=none")) == "x:target");
   const auto rules = parse_column_rules("a:number,b%2cc : label");
   BOOST_REQUIRE_EQUAL(rules.size(), 2u);
   BOOST_TEST(rules[1].name == "b,c");
@@ -86,6 +88,9 @@ BOOST_AUTO_TEST_CASE(rules_that_say_nothing_are_refused) {
   refuses_rules("job:category:buckets=1", {"from 2 to"});
   refuses_rules("job:category:buckets=9:min_count=2", {"leave them out"});
   refuses_rules("job:ignore:buckets=9", {"its kind does not take"});
+  refuses_rules("y:target:scale=minmax", {"scale=minmax", "none or standard"});
+  refuses_rules("y:target:missing=mean", {"missing=", "none of scale"});
+  refuses_rules("y:label:scale=standard", {"its kind does not take"});
   refuses_rules("d:date:form=iso", {"ymd, dmy, mdy, unix"});
   refuses_rules("d:date:cycle=hour+year", {"\"year\"", "weekday"});
   refuses_rules("a%2:number", {"hexadecimal"});
@@ -222,6 +227,33 @@ BOOST_AUTO_TEST_CASE(what_was_fitted_is_read_back_to_the_bit) {
   BOOST_TEST(job.id_of("never seen") == unknown_id);
   BOOST_TEST(columns.columns[2].class_of(">50K") == 1);
   BOOST_TEST(columns.columns[2].class_of("50K") == -1);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_a_model_become_those_of_the_column) {
+  FittedColumns columns;
+  columns.columns = {{parse_column_rule("x:number"), 0, {}},
+                     {parse_column_rule("y:target:scale=standard"), 0, {}}};
+  columns.columns[1].mean = 250'000.1f;
+  columns.columns[1].deviation = 1.0f / 3;
+  const auto json = to_json(columns);
+  const auto found = fitted_columns_from_json(json, "w");
+  BOOST_TEST((found == columns));
+  std::vector<float> numbers{0, 3, -6};
+  found.unscale(numbers);
+  BOOST_TEST(numbers[0] == 250'000.1f);
+  BOOST_TEST(numbers[1] == static_cast<float>(250'000.1f + 1.0));
+  BOOST_TEST(numbers[2] == static_cast<float>(250'000.1f - 2.0));
+  columns.columns[1] = {parse_column_rule("y:target"), 0, {}};
+  numbers = {3};
+  columns.unscale(numbers);
+  BOOST_TEST(numbers[0] == 3.0f);
+  for (const auto* bad : {"0.0", "-1.0", "1e39"}) {
+    auto text = json;
+    const auto at = text.find("\"deviation\":") + 12;
+    text.replace(at, text.find_first_of(",}", at) - at, bad);
+    BOOST_CHECK_EXCEPTION(fitted_columns_from_json(text, "w.st"), InputError,
+                          troupe::testing::says({"w.st", "damaged"}));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_was_not_written_so_is_refused) {

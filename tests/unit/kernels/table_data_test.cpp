@@ -264,6 +264,31 @@ BOOST_AUTO_TEST_CASE(scale_holds_for_what_columns_make) {
   BOOST_TEST(parts.eval->mean == parts.train->mean);
 }
 
+// Mean and deviation are those of the training part, and hold for files that
+// come later.
+BOOST_AUTO_TEST_CASE(a_target_may_be_learned_in_deviations_from_its_mean) {
+  constexpr auto text = "x,y\n1,100\n2,300\n3,100\n4,300\n5,700\n";
+  const auto plain = load_table(text, "x:number,y:target", 0.2);
+  check_same(plain.train->targets, Floats{100, 300, 100, 300});
+  const auto parts = load_table(text, "x:number,y:target:scale=standard", 0.2);
+  check_same(parts.train->targets, Floats{-1, 1, -1, 1});
+  check_same(parts.eval->targets, Floats{5});
+  BOOST_TEST((parts.train->shape.label == LabelKind::number));
+  const auto& column = parts.train->fitted->columns[1];
+  BOOST_TEST(column.mean == 200.0f);
+  BOOST_TEST(column.deviation == 100.0f);
+  const Folder folder;
+  const auto other = folder.put("other", std::string{"y,x\n400,1\n"});
+  const auto found = load_data(troupe::parse_data_spec("csv:" + other), {}, {},
+                               parts.train->fitted);
+  check_same(found.train->targets, Floats{2});
+  // Equal numbers are no reason to divide by 0.
+  check_same(load_table("x,y\n1,0.1\n2,0.1\n3,0.1\n",
+                        "x:number,y:target:scale=standard")
+               .train->targets,
+             Floats{0, 0, 0});
+}
+
 // What a file of weights says of its columns makes the same of another file.
 BOOST_AUTO_TEST_CASE(what_was_fitted_is_applied_to_other_files) {
   const Folder folder;

@@ -1,0 +1,90 @@
+#include "kernels/data/table_survey.hpp"
+#include "tests/unit/kernels/data_files.hpp"
+
+using namespace troupe::testing;
+using troupe::TableSurvey;
+
+BOOST_AUTO_TEST_SUITE(table_survey)
+
+namespace {
+
+TableSurvey survey(const std::string& text, const std::string& options = "") {
+  const Folder folder;
+  return troupe::survey_table(
+    troupe::parse_data_spec("csv:" + folder.put("f", text) + options));
+}
+
+/// The part of the proposal that says what columns are.
+std::string columns_of(const TableSurvey& found) {
+  const auto at = found.data.find("columns=") + 8;
+  return found.data.substr(at, found.data.find('&', at) - at);
+}
+
+/// A table of a feature and these labels.
+std::string table_of(const std::vector<std::string>& labels) {
+  std::string text = "x,y\n";
+  for (size_t i = 0; i < labels.size(); ++i)
+    text += std::to_string(i % 7) + ',' + labels[i] + '\n';
+  return text;
+}
+
+std::vector<std::string> numbers(double first, double step) {
+  std::vector<std::string> result;
+  for (int i = 0; i < 40; ++i)
+    result.push_back(std::to_string(first + step * i));
+  return result;
+}
+
+} // namespace
+
+// Symptom: prices were proposed as they are; steps of the usual size hardly
+// came near them.
+BOOST_AUTO_TEST_CASE(targets_that_steps_would_not_reach_are_scaled) {
+  for (const auto& [first, step] : {std::pair{250'000.0, 10'000.0},
+                                    {100.0, 0.02},
+                                    {0.0, 0.001},
+                                    {-4000.0, 200.0}}) {
+    const auto found = survey(table_of(numbers(first, step)));
+    BOOST_TEST(columns_of(found) == "x:number,y:target:scale=standard");
+    BOOST_TEST(found.model == "mlp:1-64-1");
+    BOOST_TEST(found.trouble == "");
+  }
+  const auto found = survey(table_of(numbers(1, 0.1)));
+  BOOST_TEST(columns_of(found) == "x:number,y:target");
+}
+
+// Symptom: `mlp:0-64-2` was proposed, and labels that training refuses.
+BOOST_AUTO_TEST_CASE(nothing_is_proposed_that_training_refuses) {
+  const auto names = [](const TableSurvey& found,
+                        const std::vector<std::string>& words) {
+    BOOST_TEST(found.data == "");
+    BOOST_TEST(found.model == "");
+    BOOST_TEST(found.trouble.find('\n') == std::string::npos);
+    for (const auto& word : words)
+      BOOST_TEST(found.trouble.find(word) != std::string::npos,
+                 found.trouble << " has no " << word);
+  };
+  names(survey(table_of({"1", "nan", "0", "", "1"})),
+        {"\"y\"", "missing in 2 of 5 samples", "fill the gaps"});
+  names(survey(table_of({"", ""})), {"missing in 2 of 2"});
+  names(survey(table_of({"a", "a", "a"})), {"\"y\"", "same in all samples"});
+  names(survey("x,y\n1,a\n1,b\n"), {"no column but the label \"y\""});
+  names(survey("x,x,y\n1,2,a\n2,3,b\n", "?header=true"),
+        {"several columns", "\"x\""});
+  names(survey(",y\n1,a\n2,b\n", "?header=true&label=0"), {"has no name"});
+  std::vector<std::string> many;
+  for (int i = 0; i < 65'537; ++i)
+    many.push_back("t" + std::to_string(i));
+  names(survey(table_of(many)), {"more than 65536"});
+}
+
+// Symptom: a table whose rows have numbers, under no name, was taken for one
+// without a header.
+BOOST_AUTO_TEST_CASE(the_first_name_of_a_header_may_be_missing) {
+  const auto found = survey(",x,y\n0,1.5,a\n1,2.5,b\n2,0.5,a\n");
+  BOOST_TEST(columns_of(found) == "x:number,y:label");
+  BOOST_TEST(found.data.find("header") == std::string::npos);
+  BOOST_TEST(found.model == "mlp:1-64-2");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
