@@ -82,6 +82,8 @@ void CoordinatorState::on(Evaluation evaluation) {
   if (async_ && evaluation.version == final_async_version())
     evaluation.version = steps_;
   record_.evaluated(evaluation);
+  if (const auto line = loss_watch_.evaluated(evaluation); !line.empty())
+    note(line);
   std::vector<std::pair<std::string, double>> measures;
   for (const auto& measure : evaluation.measures)
     measures.emplace_back(measure.name, measure.value);

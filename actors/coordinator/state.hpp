@@ -7,6 +7,7 @@
 #include "actors/coordinator/joining_desk.hpp"
 #include "actors/coordinator/leave_desk.hpp"
 #include "actors/coordinator/left_out_desk.hpp"
+#include "actors/coordinator/loss_watch.hpp"
 #include "actors/coordinator/metrics.hpp"
 #include "actors/coordinator/observers.hpp"
 #include "actors/coordinator/run_clock.hpp"
@@ -247,6 +248,7 @@ private:
   uint64_t sign_ms_ = usual_sign_ms; ///< between two signs of life of a process
   supervisor_actor supervisor_;
   CoordinatorWatch watch_;
+  LossWatch loss_watch_;
   CheckpointDesk checkpoints_;
   std::shared_ptr<Executor> outputs_; ///< makes what the run leaves behind
 };

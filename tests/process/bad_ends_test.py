@@ -76,6 +76,18 @@ class BadEnds(OwnFolder):
                 self.assertFalse(os.path.exists(saved))
         self.assertEqual(len(steps), 1, steps)
 
+    # Symptom: where the last update made the weights useless, no loss was
+    # computed any more that could end the run: it ended with `eval loss -`.
+    def test_weights_that_give_no_finite_loss_get_a_line(self):
+        for strategy in EVERY_WAY:
+            with self.subTest(strategy=strategy):
+                run = self.start(*strategy, *DIVERGING, "--steps", "1")
+                summary = run.finish()
+                self.assertIsNone(summary["eval"]["loss"])
+                self.assertEqual(len(re.findall(
+                    r"the loss on held-out samples is not finite after step 1: "
+                    r"lower --lr", run.output())), 1, run.output())
+
     def test_a_port_in_use_for_metrics_is_named(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
