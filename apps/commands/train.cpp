@@ -1,6 +1,7 @@
 #include "actors/process/stop_status.hpp"
 #include "actors/replica/link_groups.hpp"
 #include "apps/process/chrome_trace.hpp"
+#include "apps/process/made_folders.hpp"
 #include "apps/process/process_limits.hpp"
 #include "apps/process/role_launch.hpp"
 #include "apps/process/run_display.hpp"
@@ -18,6 +19,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -68,6 +71,13 @@ std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
   return std::make_unique<EventLog>(settings.tensorboard, subject);
 }
 
+/// Those that a run makes where they are not there.
+std::vector<std::string> folders_of(const Settings& settings) {
+  const auto& logs = settings.log_dir;
+  return {logs, logs.empty() ? logs : logs + "/flight", settings.flight,
+          settings.checkpoints.dir};
+}
+
 } // namespace
 
 int run_train(const Settings& settings, RoleHosts* hosts) {
@@ -75,6 +85,7 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   // What parts of a model need is asked of their operators.
   select_isa(settings.job.isa);
   check_machine(settings, hosts != nullptr);
+  MadeFolders folders{folders_of(settings)}; // goes last
   Interrupt interrupt;
   Console console{settings.quiet, settings.color, Console::redraws(stdout),
                   stdout};
@@ -117,6 +128,8 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   const auto end_run = [&](RunResult& result) {
     write_run_files(settings, run.flight, time.until_now(), result);
     draw_timeline_of(settings, run.flight, result);
+    if (!result.summary.empty())
+      folders.keep();
     if (tensorboard)
       tensorboard->end(result.status == 0);
     return conclude(console, result);

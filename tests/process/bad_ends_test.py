@@ -88,6 +88,36 @@ class BadEnds(OwnFolder):
                     r"the loss on held-out samples is not finite after step 1: "
                     r"lower --lr", run.output())), 1, run.output())
 
+    # Symptom: a run that was refused left empty folders that it had made.
+    def test_a_refused_run_leaves_no_folder_that_it_made(self):
+        there = self.path("there")
+        os.mkdir(there)
+        made = self.path("made")
+        folders = ["--flight", f"{made}/deep/flight", "--checkpoint-dir",
+                   f"{made}/kept"]
+        for strategy in (ONE_DEVICE, MIRRORED, IN_PROCESS):
+            with self.subTest(strategy=strategy):
+                self.check_failure("none.csv", "--data", "csv:none.csv",
+                                   *strategy, *folders, "--log-dir",
+                                   f"{made}/logs")
+                self.assertFalse(os.path.exists(made))
+        # What a coordinator said of it stays.
+        self.check_failure("none.csv", "--data", "csv:none.csv", *PROCESSES,
+                           *folders, "--log-dir", self.path("logs"))
+        self.assertFalse(os.path.exists(made))
+        self.check_failure("none.csv", "--data", "csv:none.csv", *PROCESSES,
+                           "--checkpoint-dir", there, "--flight",
+                           f"{there}/flight")
+        self.assertEqual(os.listdir(there), [])
+        # Its weights cannot be those that the run begins with.
+        with open(self.path("bad"), "w") as file:
+            file.write("x")
+        for strategy in EVERY_WAY:
+            with self.subTest(strategy=strategy):
+                self.check_failure("bad", *strategy, *folders,
+                                   "--initial-weights", self.path("bad"))
+                self.assertFalse(os.path.exists(made))
+
     def test_a_port_in_use_for_metrics_is_named(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
