@@ -9,6 +9,7 @@
 #include "kernels/files/shown_text.hpp"
 #include "kernels/files/text_lines.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,17 +139,33 @@ uint32_t rows_of_tokens(const Graph& graph) {
   return rows;
 }
 
-/// Writes what is chosen as it comes. Returns the tokens written: fewer where
-/// nobody reads them any more.
-uint64_t write_tokens(kernels::TokenStream& stream, const Alphabet& alphabet,
-                      uint64_t count) {
-  for (uint64_t i = 0; i < count; ++i) {
+struct Written {
+  uint64_t tokens = 0;
+  bool ends_line = true; ///< nothing, or a text that does
+};
+
+/// Writes what is chosen as it comes: fewer tokens where nobody reads them any
+/// more.
+Written write_tokens(kernels::TokenStream& stream, const Alphabet& alphabet,
+                     uint64_t count) {
+  Written out;
+  while (out.tokens < count) {
     const auto text = alphabet.write(stream.next());
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (std::fflush(stdout) != 0)
-      return i;
+      return out;
+    ++out.tokens;
+    out.ends_line = text.ends_with('\n');
   }
-  return count;
+  return out;
+}
+
+/// Whether what is written to both comes to stand in one file, or pipe.
+bool are_one_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0
+         && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 } // namespace
@@ -180,14 +197,21 @@ int run_generate(const Settings& settings) {
                      + " to go on from");
   stream.read(prompt);
   const auto start = SteadyClock::now();
-  const auto written = write_tokens(stream, alphabet, how.max_tokens);
+  auto written = write_tokens(stream, alphabet, how.max_tokens);
   const auto seconds = seconds_since(start);
-  if (::isatty(STDOUT_FILENO) == 1 || alphabet.numbers)
+  if (::isatty(STDOUT_FILENO) == 1 || alphabet.numbers) {
     std::fputs("\n", stdout);
-  if (!settings.quiet)
-    std::fprintf(stderr, "%llu tokens in %.3f s, %.1f tokens/s; after %zu\n",
-                 static_cast<unsigned long long>(written), seconds,
-                 static_cast<double>(written) / seconds, prompt.size());
+    written.ends_line = true;
+  }
+  std::fflush(stdout);
+  if (settings.quiet)
+    return 0;
+  // The text may be another program's input, so it is not what gets a newline.
+  if (!written.ends_line && are_one_file(STDOUT_FILENO, STDERR_FILENO))
+    std::fputs("\n", stderr);
+  std::fprintf(stderr, "%llu tokens in %.3f s, %.1f tokens/s; after %zu\n",
+               static_cast<unsigned long long>(written.tokens), seconds,
+               static_cast<double>(written.tokens) / seconds, prompt.size());
   return 0;
 }
 

@@ -220,6 +220,30 @@ class Generate(OwnFolder):
     @staticmethod
     def loss_of(output):
         return re.search(r"loss (\S+)", output)[1]
+    # Symptom: the last words and the line about them stood on one line.
+    def test_text_and_the_line_after_it_may_go_to_one_file(self):
+        weights = self.train("bytes", MODELS["llama"],
+                             self.learned() + "?level=byte")
+        for flags, text in (
+                (["--prompt", "\nshard ", "--max-tokens", "5"], "shard\n"),
+                (["--prompt", "\nshard shard ", "--max-tokens", "7"],
+                 "shard.\n"),
+                (["--ids", "--prompt", "10 115 104 97 114 100 32",
+                  "--max-tokens", "3"], "115 104 97 \n")):
+            with self.subTest(flags=flags):
+                out = self.path("out.txt")
+                for stream in (open(out, "w"), subprocess.PIPE):
+                    done = subprocess.run(
+                        [TROUPE, "generate", "--checkpoint", weights, *flags],
+                        stdin=subprocess.DEVNULL, stdout=stream,
+                        stderr=subprocess.STDOUT, timeout=120, check=True)
+                    if stream is subprocess.PIPE:
+                        found = done.stdout.decode()
+                    else:
+                        stream.close()
+                        with open(out) as file:
+                            found = file.read()
+                    self.assertRegex(found, rf"\A{text}\d+ tokens in [^\n]+\n\Z")
 
     def test_what_cannot_be_gone_on_with_gets_a_line(self):
         weights = self.train("llama", MODELS["llama"], self.learned())
