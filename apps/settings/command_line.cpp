@@ -1,5 +1,6 @@
 #include "apps/settings/command_line.hpp"
 
+#include "actors/sockets/endpoint.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/settings/foreign_flags.hpp"
 #include "kernels/base/error.hpp"
@@ -141,11 +142,17 @@ void take_job(CommandLine& line, Words& rest) {
 }
 
 /// What a run prints is taken as well: http://HOST:PORT/metrics.
-std::string address_of(std::string text) {
+std::string address_of(const std::string& command, const std::string& word) {
+  auto text = word;
   for (const std::string scheme : {"http://", "https://"})
     if (text.starts_with(scheme))
       text.erase(0, scheme.size());
-  return text.substr(0, text.find('/'));
+  text = text.substr(0, text.find('/'));
+  if (!parse_endpoint(text))
+    throw UsageError("'troupe " + command + "' takes the address that the run "
+                     + "printed as metrics, HOST:PORT, not " + word
+                     + "; for example troupe " + command + " 127.0.0.1:9400");
+  return text;
 }
 
 /// Keeps what a command is about, where it takes one word of that: a role's
@@ -157,7 +164,7 @@ bool keep_subject(CommandLine& line, const std::string& word) {
     line.flags["path"] = word;
   else if (line.command == "status" || line.command == "top"
            || line.command == "doctor")
-    line.flags["metrics-address"] = address_of(word);
+    line.flags["metrics-address"] = address_of(line.command, word);
   else
     return false;
   return true;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace troupe {
 
@@ -79,6 +80,21 @@ parse_options(std::string_view spec, std::string_view text) {
   }
 }
 
+/// The kind that a file's name ends with; empty: none.
+std::string kind_of_name(std::string_view file) {
+  for (const std::string_view packed : {".gz", ".zst"})
+    if (file.ends_with(packed))
+      file.remove_suffix(packed.size());
+  constexpr std::pair<std::string_view, const char*> kinds[]{
+    {".csv", "csv"},    {".tsv", "csv"},           {".txt", "text"},
+    {".svm", "libsvm"}, {".libsvm", "libsvm"},     {".npy", "npy"},
+    {".tar", "tar"},    {".tfrecord", "tfrecord"}, {".jsonl", "jsonl"}};
+  for (const auto& [ending, kind] : kinds)
+    if (file.ends_with(ending))
+      return kind;
+  return {};
+}
+
 } // namespace
 
 bool contains(Words words, std::string_view word) {
@@ -104,9 +120,15 @@ DataSpec parse_data_spec(const std::string& text) {
   const auto question = std::min(view.find('?'), view.size());
   const auto place = view.substr(0, question);
   const auto colon = place.find(':');
-  if (colon == place.npos)
-    refuse_text(view, "is not of the form KIND:WHERE; kinds are: "
-                        + data_kind_names());
+  if (colon == place.npos) {
+    const auto kind = kind_of_name(place);
+    refuse_text(view, "is not of the form KIND:WHERE; "
+                        + (kind.empty()
+                             ? "kinds are: " + data_kind_names()
+                             : "did you mean "
+                                 + in_one_line(kind + ':' + std::string{place})
+                                 + '?'));
+  }
   DataSpec result;
   result.kind = place.substr(0, colon);
   result.where = unescaped(place.substr(colon + 1));

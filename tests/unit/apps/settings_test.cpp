@@ -293,6 +293,11 @@ BOOST_AUTO_TEST_CASE(a_role_is_named_or_comes_from_tf_config) {
         Words{"top", "--once", "127.0.0.1:9"},
         Words{"status", "--certificates", "certs", "127.0.0.1:9"}})
     BOOST_CHECK_EQUAL(parse(words).metrics_address, "127.0.0.1:9");
+  for (const auto* command : {"status", "top", "doctor"})
+    for (const auto* bad : {"foo", "127.0.0.1", "http://host/metrics"})
+      check_has(usage({command, bad}),
+                "'troupe " + std::string{command} + "' takes the address that "
+                  + "the run printed as metrics, HOST:PORT, not " + bad);
   BOOST_CHECK_EQUAL(parse({"events", "--kind", "epoch", "run.db"}).events.path,
                     "run.db");
   check_has(usage({"top", "127.0.0.1:9", "--once", "127.0.0.1:10"}),

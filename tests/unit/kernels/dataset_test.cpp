@@ -79,6 +79,8 @@ BOOST_AUTO_TEST_CASE(a_specification_without_a_kind_lists_the_kinds) {
   refuses("", {"KIND:WHERE", "mnist", "synthetic"});
   refuses("folder", {"\"folder\"", "KIND:WHERE", "mnist", "synthetic"});
   refuses("folder?a:b", {"KIND:WHERE"});
+  refuses("my.table.csv", {"KIND:WHERE", "did you mean \"csv:my.table.csv\"?"});
+  refuses("a/b.txt.gz?level=byte", {"did you mean \"text:a/b.txt.gz\"?"});
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_kind_lists_the_kinds) {
