@@ -220,6 +220,7 @@ class Generate(OwnFolder):
     @staticmethod
     def loss_of(output):
         return re.search(r"loss (\S+)", output)[1]
+
     # Symptom: the last words and the line about them stood on one line.
     def test_text_and_the_line_after_it_may_go_to_one_file(self):
         weights = self.train("bytes", MODELS["llama"],
