@@ -1,6 +1,7 @@
 #pragma once
 
 #include "monitoring/checkpoint_names.hpp"
+#include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/process_names.hpp"
 #include "monitoring/supervision_names.hpp"
@@ -9,7 +10,7 @@
 
 namespace troupe::metrics {
 
-/// All of names.hpp.
+/// All of names.hpp and its like.
 inline constexpr std::array all{
   steps_committed_total,
   steps,
@@ -34,6 +35,11 @@ inline constexpr std::array all{
   pulled_bytes_total,
   gradients_computed_twice_total,
   executor_queue_tasks,
+  data_wait_seconds,
+  reader_samples_total,
+  reader_bytes_total,
+  reader_requests,
+  read_duration_seconds,
   all_reduce_wait_seconds,
   all_reduce_bytes_total,
   link_carrier,

@@ -156,6 +156,21 @@ RowFetches::Actions RowFetches::tick(uint64_t now_ms) {
   return actions;
 }
 
+std::optional<std::vector<RoleId>> RowFetches::late(uint64_t now_ms) const {
+  std::optional<std::vector<RoleId>> out;
+  for (const auto& [number, batch] : batches_) {
+    if (!batch.awaited || batch.stage == Stage::here
+        || now_ms - batch.since_ms < options_.late_ms)
+      continue;
+    if (!out)
+      out.emplace();
+    if (batch.stage == Stage::asked
+        && std::ranges::find(*out, batch.reader) == out->end())
+      out->push_back(batch.reader);
+  }
+  return out;
+}
+
 bool RowFetches::is_overdue(const Batch& batch, uint64_t now_ms) const {
   return batch.asked_ms
          && now_ms - *batch.asked_ms >= options_.answer_ms << batch.slow;

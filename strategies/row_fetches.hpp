@@ -93,6 +93,11 @@ public:
   /// Call at least every hundred milliseconds.
   Actions tick(uint64_t now_ms);
 
+  /// Whom batches were asked of that have been awaited for longer than
+  /// `late_ms`, each once; nothing: none has been. Empty: nobody could be
+  /// asked.
+  std::optional<std::vector<RoleId>> late(uint64_t now_ms) const;
+
   /// Bytes that are asked for or here.
   uint64_t held_bytes() const { return held_; }
 

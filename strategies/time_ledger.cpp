@@ -44,7 +44,7 @@ struct Extent {
 
 const char* to_string(TimeCause cause) {
   constexpr std::array<const char*, time_causes> names{
-    "compute", "exchange", "start", "recovery", "unrecorded", "idle"};
+    "compute", "exchange", "data", "start", "recovery", "unrecorded", "idle"};
   return names[static_cast<size_t>(cause)];
 }
 
@@ -55,11 +55,14 @@ TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
   const auto at = [&](TimeCause cause) -> int64_t& {
     return out[static_cast<size_t>(cause)];
   };
-  std::vector<TimeSpan> computed;
+  std::vector<TimeSpan> waited;
+  std::vector<TimeSpan> computed; // and waited
   std::vector<TimeSpan> all;
   std::vector<Extent> extents;
   for (const auto& life : lives) {
-    const auto compute = within(life.compute, run);
+    const auto data = within(life.data, run);
+    auto compute = within(life.compute, run);
+    compute.insert(compute.end(), data.begin(), data.end());
     auto own = within(life.exchange, run);
     own.insert(own.end(), compute.begin(), compute.end());
     if (own.empty())
@@ -70,6 +73,7 @@ TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
       extent.from_to.end = std::max(extent.from_to.end, span.end);
     }
     extents.push_back(extent);
+    waited.insert(waited.end(), data.begin(), data.end());
     computed.insert(computed.end(), compute.begin(), compute.end());
     all.insert(all.end(), own.begin(), own.end());
   }
@@ -87,8 +91,10 @@ TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
     first = false;
   }
   const auto busy = covered(std::move(all));
-  at(TimeCause::compute) = covered(std::move(computed));
-  at(TimeCause::exchange) = busy - at(TimeCause::compute);
+  const auto beside = covered(std::move(computed)); // exchange
+  at(TimeCause::data) = covered(std::move(waited));
+  at(TimeCause::compute) = beside - at(TimeCause::data);
+  at(TimeCause::exchange) = busy - beside;
   int64_t booked = 0;
   for (const auto one : out)
     booked += one;

@@ -11,12 +11,13 @@ namespace troupe {
 enum class TimeCause : uint8_t {
   compute,    ///< passes through the model, sums and updates
   exchange,   ///< asking for, sending and awaiting what others have
+  data,       ///< waiting for samples
   start,      ///< from the run's begin to the first thing that it did
   recovery,   ///< from the last thing that a life did to the next one's first
   unrecorded, ///< before the oldest span that its recorder still has
   idle,       ///< the rest
 };
-inline constexpr size_t time_causes = 6;
+inline constexpr size_t time_causes = 7;
 const char* to_string(TimeCause cause);
 
 /// From when to when, in nanoseconds of one clock.
@@ -32,14 +33,16 @@ struct RoleLife {
   /// Whether these are all that there were; else older ones were written over,
   /// or lives before it are not known.
   bool whole = true;
+  std::vector<TimeSpan> data{}; ///< waits for samples, in compute or beside it
 };
 
 /// Nanoseconds by cause. Their sum is the run's length, whatever the spans are.
 using TimeLedger = std::array<int64_t, time_causes>;
 
-/// Books each nanosecond of a run to one cause: where spans overlap, compute
-/// comes before exchange. `lives`: in any order; what they did outside of the
-/// run counts for nothing. `run` must not end before it begins.
+/// Books each nanosecond of a run to one cause: where spans overlap, data comes
+/// before compute, and that before exchange. `lives`: in any order; what they
+/// did outside of the run counts for nothing. `run` must not end before it
+/// begins.
 TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run);
 
 } // namespace troupe

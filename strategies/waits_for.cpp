@@ -17,8 +17,9 @@ std::string waited_s(uint64_t ms) {
 }
 
 /// Four signs of life have not come.
-bool is_silent(const StepView& view, const Member& member) {
-  return member.silent_ms >= signs_before_loss * view.sign_ms;
+template <class Role>
+bool is_silent(const StepView& view, const Role& role) {
+  return role.silent_ms >= signs_before_loss * view.sign_ms;
 }
 
 bool is_worker(const Member& member) {
@@ -26,9 +27,10 @@ bool is_worker(const Member& member) {
 }
 
 /// Of the all-reduce strategies nobody reports before a step is over: who is at
-/// work there is not known.
+/// work there is not known, but that it lacks samples.
 bool computes(const StepView& view, const Member& member) {
-  return view.served ? !member.computed : is_silent(view, member);
+  return view.served ? !member.computed
+                     : is_silent(view, member) || member.awaits_samples;
 }
 
 void wait_all(WaitsFor& out, const std::vector<RoleId>& who,
@@ -61,9 +63,36 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
   return computing;
 }
 
+/// Who waits for samples waits for its readers: they are awaited in its place.
+void wait_for_samples(const StepView& view, std::vector<RoleId>& awaited,
+                      WaitsFor& out) {
+  std::vector<RoleId> all;
+  for (const auto& member : view.members) {
+    if (!member.awaits_samples || is_silent(view, member))
+      continue;
+    const auto& readers = member.readers.empty() ? view.absent_readers
+                                                 : member.readers;
+    wait_all(out, {member.role}, readers, "samples");
+    if (!readers.empty())
+      std::erase(awaited, member.role);
+    for (auto reader : readers)
+      if (std::ranges::find(all, reader) == all.end())
+        all.push_back(reader);
+  }
+  awaited.insert(awaited.end(), all.begin(), all.end());
+}
+
+std::string reason_of(const StepView& view, const StepView::Reader& reader) {
+  if (is_silent(view, reader))
+    return " is silent for " + waited_s(reader.silent_ms);
+  return " has not served samples";
+}
+
 std::string reason_of(const StepView& view, const Member& member) {
   if (is_silent(view, member))
     return " is silent for " + waited_s(member.silent_ms);
+  if (view.stage == StepView::Stage::active && member.awaits_samples)
+    return " waits for samples";
   if (view.stage == StepView::Stage::sealing)
     return " has not sealed";
   return is_worker(member) ? " computes" : " has not applied it";
@@ -73,9 +102,11 @@ std::string reason_of(const StepView& view, const Member& member) {
 void name_culprits(const StepView& view, std::vector<RoleId> awaited,
                    WaitsFor& out) {
   const auto says_nothing = [&](RoleId role) {
-    return std::ranges::any_of(view.members, [&](const Member& member) {
-      return member.role == role && is_silent(view, member);
-    });
+    const auto its = [&](const auto& one) {
+      return one.role == role && is_silent(view, one);
+    };
+    return std::ranges::any_of(view.members, its)
+           || std::ranges::any_of(view.readers, its);
   };
   if (std::ranges::any_of(awaited, says_nothing))
     std::erase_if(awaited, [&](RoleId role) { return !says_nothing(role); });
@@ -83,8 +114,11 @@ void name_culprits(const StepView& view, std::vector<RoleId> awaited,
   for (auto role : awaited) {
     out.reason += (out.reason.empty() ? "" : ", ") + to_string(role);
     const auto member = std::ranges::find(view.members, role, &Member::role);
-    out.reason += member == view.members.end() ? " is not there"
-                                               : reason_of(view, *member);
+    const auto reader = std::ranges::find(view.readers, role,
+                                          &StepView::Reader::role);
+    out.reason += member != view.members.end()   ? reason_of(view, *member)
+                  : reader != view.readers.end() ? reason_of(view, *reader)
+                                                 : " is not there";
   }
 }
 
@@ -102,8 +136,10 @@ WaitsFor waits_for(const StepView& view) {
       if (member.seals)
         awaited.push_back(member.role);
     wait_all(out, {coordinator}, awaited, "its seal");
-  } else if (!view.leased) {
-    awaited = wait_for_step(view, out);
+  } else {
+    if (!view.leased)
+      awaited = wait_for_step(view, out);
+    wait_for_samples(view, awaited, out);
   }
   if (out.late)
     name_culprits(view, std::move(awaited), out);

@@ -30,6 +30,12 @@ struct StepView {
     bool computed = false; ///< worker: it has reported its leaves
     bool applied = false;  ///< owner of slices: it has the step's outcome
     uint64_t silent_ms = 0;
+    bool awaits_samples = false;   ///< worker: readers owe it some
+    std::vector<RoleId> readers{}; ///< whom it has asked; empty: nobody yet
+  };
+  struct Reader {
+    RoleId role;
+    uint64_t silent_ms = 0;
   };
 
   Stage stage = Stage::forming;
@@ -39,7 +45,9 @@ struct StepView {
   uint64_t usual_ms = 0;
   uint64_t sign_ms = usual_sign_ms; ///< between two signs of life of a member
   std::vector<Member> members;
-  std::vector<RoleId> absent;
+  std::vector<Reader> readers; ///< that are there
+  std::vector<RoleId> absent;  ///< members
+  std::vector<RoleId> absent_readers;
 };
 
 /// Who waits for whom, and who of them waits for nobody: the culprit of a step
@@ -47,6 +55,7 @@ struct StepView {
 ///
 ///   worker --version--> shard --gradient--> worker that computes still
 ///   replica --gradient--> replica that is silent
+///   worker --samples--> reader, or all that are absent where none is there
 ///   coordinator --seal, join--> member
 struct WaitsFor {
   std::vector<Wait> waits;

@@ -54,7 +54,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
                            Executor& executor, DeviceId device,
                            std::shared_ptr<LinkMemory> memory,
-                           std::shared_ptr<FaultTrigger> faults)
+                           std::shared_ptr<FaultTrigger> faults,
+                           std::shared_ptr<FlightRecorder> flight)
   : job_(std::move(job)),
     data_(std::move(data)),
     executor_(executor),
@@ -71,7 +72,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                        std::min(stacked_rows_, sampling_.max_of_step()))),
     lanes_(executor.threads()),
     memory_(std::move(memory)),
-    faults_(std::move(faults)) {}
+    faults_(std::move(faults)),
+    flight_(std::move(flight)) {}
 
 LeafComputer::Lane& LeafComputer::lane(uint32_t thread) {
   auto& lane = lanes_[thread];
@@ -139,6 +141,7 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   if (!all_told(run))
     compute_again(run);
   result.seconds = seconds_since(begin);
+  result.data_seconds = take_data_seconds();
   return result;
 }
 

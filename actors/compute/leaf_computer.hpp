@@ -4,6 +4,7 @@
 #include "actors/compute/gradient_buckets.hpp"
 #include "actors/compute/step_gradient.hpp"
 #include "actors/job/job.hpp"
+#include "actors/process/flight_recorder.hpp"
 #include "kernels/engine/executor.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/engine/replica.hpp"
@@ -36,11 +37,12 @@ struct NodeTargets {
 class LeafComputer {
 public:
   /// Sums are made in `memory` where there is some, so that they can be lent.
-  /// `faults` may strike leaves.
+  /// `faults` may strike leaves. `flight` keeps when samples were waited for.
   LeafComputer(std::shared_ptr<const Job> job,
                std::shared_ptr<const Dataset> data, Executor& executor,
                DeviceId device, std::shared_ptr<LinkMemory> memory = nullptr,
-               std::shared_ptr<FaultTrigger> faults = nullptr);
+               std::shared_ptr<FaultTrigger> faults = nullptr,
+               std::shared_ptr<FlightRecorder> flight = nullptr);
 
   /// Computes the given nodes of `step` into buffers of its own. Call from a
   /// task of the executor. `parameters` is flat by Job::layout.
@@ -71,6 +73,9 @@ public:
   /// without samples there is none. All samples count as the first rank's.
   LeafLoss push_pass(ResidentReplica& device, uint64_t step, RankRange ranks);
   uint32_t max_rows() const { return rows_; } ///< of one pass
+  /// How long passes waited for samples since this was asked last: the thread
+  /// that waited longest.
+  double take_data_seconds();
 
 private:
   using Sum = std::shared_ptr<SumBuffer>;
@@ -80,6 +85,7 @@ private:
     std::unique_ptr<BatchMemory> batch;
     std::vector<uint32_t> rows;
     std::vector<StackedLeaf> leaves;
+    double data_seconds = 0; ///< waited, and not taken yet
   };
   /// A sum that waits for the last leaf: left += right, run by run.
   struct Pending {
@@ -105,6 +111,7 @@ private:
                     std::vector<uint32_t>& rows);
   DataPass pass_of(uint64_t step) const;
   Batch gather(uint64_t step, RankRange ranks, Lane& lane);
+  void await_samples(uint64_t step, Lane& lane);
   void expect_next(uint64_t step, RankRange ranks);
   WholeStep whole_step(uint64_t step) const;
   bool strike();
@@ -146,7 +153,8 @@ private:
   std::vector<Lane> lanes_;
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;
-  std::shared_ptr<FaultTrigger> faults_; ///< null: none
+  std::shared_ptr<FaultTrigger> faults_;   ///< null: none
+  std::shared_ptr<FlightRecorder> flight_; ///< the same
 };
 
 /// Parses "cpu:0", "cuda:1" or "pjrt:FILE.so:0"; the text was checked when the

@@ -7,11 +7,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <limits>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -19,6 +22,10 @@ namespace {
 /// Steps that readers are asked for beforehand: one is on its way while the
 /// other is computed.
 constexpr uint64_t supplied_steps = 2;
+
+/// A recorder keeps no waits for samples that are shorter: those are as good as
+/// there.
+constexpr std::chrono::milliseconds shortest_wait{1};
 
 /// As a computation does that does not fit into the process's limit: the kernel
 /// refuses it (RLIMIT_AS).
@@ -65,7 +72,7 @@ DataPass LeafComputer::pass_of(uint64_t step) const {
 Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
   list_samples(step, ranks, lane.rows);
   const auto rows = static_cast<uint32_t>(lane.rows.size());
-  data_->gather(lane.rows.data(), rows, *lane.batch, pass_of(step));
+  await_samples(step, lane);
   expect_next(step, ranks);
   if (step_rows_)
     step_rows_->renumber(lane.batch->ids(), rows * job_->graph.ids());
@@ -74,6 +81,31 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
   batch.gate = gate_;
   batch.step = whole_step(step);
   return batch;
+}
+
+/// Has the lane's rows in its batch; also a wait that is given up counts.
+void LeafComputer::await_samples(uint64_t step, Lane& lane) {
+  struct Wait {
+    SteadyClock::time_point begin = SteadyClock::now();
+    uint64_t step;
+    Lane& lane;
+    FlightRecorder* flight;
+    ~Wait() {
+      const auto end = SteadyClock::now();
+      lane.data_seconds += std::chrono::duration<double>{end - begin}.count();
+      if (flight != nullptr && end - begin >= shortest_wait)
+        flight->record(Activity::data, begin, end, step + 1);
+    }
+  } wait{.step = step, .lane = lane, .flight = flight_.get()};
+  data_->gather(lane.rows.data(), static_cast<uint32_t>(lane.rows.size()),
+                *lane.batch, pass_of(step));
+}
+
+double LeafComputer::take_data_seconds() {
+  double longest = 0;
+  for (auto& lane : lanes_)
+    longest = std::max(longest, std::exchange(lane.data_seconds, 0));
+  return longest;
 }
 
 /// Of samples elsewhere those that these ranks will most likely read next are

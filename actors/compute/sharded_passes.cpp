@@ -1,6 +1,8 @@
 #include "actors/compute/sharded_passes.hpp"
 
 #include "actors/job/sharded_parts.hpp"
+#include "kernels/base/seconds_since.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 #include "kernels/numbers/random.hpp"
 
@@ -40,27 +42,31 @@ ShardedPasses::Passed ShardedPasses::pass(const ShardedCourse::Pass& pass,
                       : backward(pass, parameters, gradient);
 }
 
-void ShardedPasses::begin(uint64_t step, uint32_t rank) {
+/// Returns how long its samples were waited for, in seconds.
+double ShardedPasses::begin(uint64_t step, uint32_t rank) {
   for (const auto& part : parts_)
     part->abandon();
   const auto rows = sampling_.rank(step, rank).count;
   sampling_.indices(step, rank, rows_);
+  const auto begin = SteadyClock::now();
   data_->gather(rows_.data(), rows, samples_,
                 DataPass{job_.options.seed, sampling_.step(step).data_epoch});
+  const auto waited = seconds_since(begin);
   batch_ = samples_.batch(rows,
                           kernels::batch_key(job_.options.seed, step, rank));
   batch_.step = {sampling_.step(step).count, sampling_.filled(step)};
+  return waited;
 }
 
 ShardedPasses::Passed ShardedPasses::forward(const ShardedCourse::Pass& pass,
                                              const float* parameters) {
-  if (pass.part == 0)
-    begin(pass.step, pass.rank);
+  const auto waited = pass.part == 0 ? begin(pass.step, pass.rank) : 0;
   const auto stats = parts_[pass.part]->forward(0, parameters, batch_,
                                                 crossing_.data(), next_.data());
   std::swap(crossing_, next_);
   return {{pass.rank, stats.loss_sum, batch_.rows},
-          pass.part + 1 < parts() || std::isfinite(stats.loss_sum)};
+          pass.part + 1 < parts() || std::isfinite(stats.loss_sum),
+          waited};
 }
 
 ShardedPasses::Passed ShardedPasses::backward(const ShardedCourse::Pass& pass,

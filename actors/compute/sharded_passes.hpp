@@ -28,8 +28,9 @@ public:
   const Layout& layout(uint32_t index) const { return parts_[index]->layout(); }
 
   struct Passed {
-    LeafLoss loss;      ///< of the last part's forward pass
-    bool finite = true; ///< the loss, or the gradient that the part keeps
+    LeafLoss loss;           ///< of the last part's forward pass
+    bool finite = true;      ///< the loss, or the gradient that the part keeps
+    double data_seconds = 0; ///< until the leaf's samples were here
   };
   /// Takes a leaf through a part; a first pass lets go of the leaf before.
   /// Shapes: parameters and, backward, gradient float flat by layout(); gaps of
@@ -43,7 +44,7 @@ public:
   }
 
 private:
-  void begin(uint64_t step, uint32_t rank);
+  double begin(uint64_t step, uint32_t rank);
   Passed forward(const ShardedCourse::Pass& pass, const float* parameters);
   Passed backward(const ShardedCourse::Pass& pass, const float* parameters,
                   float* gradient);

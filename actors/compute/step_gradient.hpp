@@ -51,7 +51,10 @@ struct StepGradient {
   uint64_t step = 0;
   std::vector<NodeSum> nodes;
   std::vector<LeafLoss> leaves;
-  double seconds = 0;     ///< without those that it waited at a gate
+  double seconds = 0; ///< without those that it waited at a gate
+  /// Until samples were here, of the thread that waited longest; part of the
+  /// others.
+  double data_seconds = 0;
   bool abandoned = false; ///< there is nothing of it
   /// A sum or a loss was not finite, and all of it was computed once more.
   bool computed_twice = false;

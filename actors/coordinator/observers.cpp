@@ -108,6 +108,10 @@ void CoordinatorState::show_members() {
 
 void CoordinatorState::on(const MetricsReport& report) {
   silence_.heard(report.role, steady_ms());
+  if (report.awaits_samples && present_.contains(report.role))
+    lack_samples_[report.role] = report.readers;
+  else
+    lack_samples_.erase(report.role);
   if (report.samples.empty())
     return;
   if (report.role.kind == RoleKind::shard)

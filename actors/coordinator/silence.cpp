@@ -99,6 +99,7 @@ void CoordinatorState::forget(RoleId role) {
   joining_.gone(role);
   silence_.gone(role);
   seals_.erase(role);
+  lack_samples_.erase(role);
   leaves_.forget(role);
 }
 

@@ -103,8 +103,13 @@ StepView CoordinatorState::view_of_step() const {
   view.usual_ms = static_cast<uint64_t>(watch_.usual_ms());
   view.sign_ms = sign_ms_;
   view.absent = membership_.absent();
+  for (auto role : absent_roles())
+    if (role.kind == RoleKind::reader)
+      view.absent_readers.push_back(role);
   const auto step = commits_.committed();
   for (const auto& [role, present] : present_) {
+    if (role.kind == RoleKind::reader)
+      view.readers.push_back({role, silence_.silent_ms(role, steady_ms())});
     if (!is_member_kind(role.kind))
       continue;
     StepView::Member member;
@@ -115,6 +120,11 @@ StepView CoordinatorState::view_of_step() const {
     for (const auto& owned : epoch_plan_.ranks())
       if (owned.worker == role)
         member.computed = commits_.has_leaves(step, owned.ranks);
+    if (const auto lacks = lack_samples_.find(role);
+        lacks != lack_samples_.end()) {
+      member.awaits_samples = true;
+      member.readers = lacks->second;
+    }
     view.members.push_back(member);
   }
   return view;

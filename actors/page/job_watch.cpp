@@ -1,5 +1,6 @@
 #include "actors/page/job_watch.hpp"
 
+#include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/process_names.hpp"
 #include "monitoring/supervision_names.hpp"
@@ -31,6 +32,12 @@ public:
   }
   double rate(const MetricDescription& metric) const {
     return seconds_ > 0 ? difference(metric.name) / seconds_ : unknown;
+  }
+  /// Of a histogram of seconds: the share of the time that they were.
+  double share(const MetricDescription& metric) const {
+    return seconds_ > 0
+             ? difference(metric.name + std::string{"_sum"}) / seconds_
+             : unknown;
   }
   /// Of a histogram of seconds, over what was observed meanwhile.
   double mean_ms(const MetricDescription& metric) const {
@@ -70,10 +77,13 @@ RoleView role_view(const std::string& role, const Change& change) {
   out.cpu = change.rate(m::process_cpu_seconds_total);
   out.memory = change.now(m::process_resident_memory_bytes);
   out.compute_ms = change.mean_ms(m::compute_duration_seconds);
+  out.data_ms = change.mean_ms(m::data_wait_seconds);
   out.pull_ms = change.mean_ms(m::pull_duration_seconds);
   out.push_ms = change.mean_ms(m::push_duration_seconds);
   out.reduce_ms = change.mean_ms(m::all_reduce_wait_seconds);
-  out.busy = change.rate(m::shard_busy_seconds_total);
+  out.busy = kind_of(role) == "reader"
+               ? change.share(m::read_duration_seconds)
+               : change.rate(m::shard_busy_seconds_total);
   out.sent = change.rate(m::link_sent_bytes_total);
   out.received = change.rate(m::link_received_bytes_total);
   out.queued = change.now(m::link_queued_bytes);

@@ -20,10 +20,11 @@ struct RoleView {
   double cpu = unknown;          ///< cores of its process
   double memory = unknown;       ///< bytes of its process, resident
   double compute_ms = unknown;   ///< means of a step
+  double data_ms = unknown;      ///< the same: part of it, until samples come
   double pull_ms = unknown;      ///< the same
   double push_ms = unknown;      ///< the same
   double reduce_ms = unknown;    ///< waiting for the step's sums
-  double busy = unknown;         ///< shard: share of the time, 0 to 1
+  double busy = unknown;         ///< shard, reader: share of the time, 0 to 1
   double sent = unknown;         ///< bytes a second, on links
   double received = unknown;     ///< the same
   double queued = unknown;       ///< bytes that wait for a link

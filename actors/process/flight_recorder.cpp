@@ -85,11 +85,10 @@ void remove_old(const std::string& folder, const std::string& name) {
 } // namespace
 
 const char* to_string(Activity activity) {
-  constexpr const char* names[] = {"compute",  "pull",
-                                   "push",     "reduce",
-                                   "serve",    "forward",
-                                   "backward", "backward weights",
-                                   "update"};
+  constexpr const char* names[] = {
+    "compute", "pull",    "push",     "reduce",
+    "serve",   "forward", "backward", "backward weights",
+    "update",  "data",    "read"};
   static_assert(std::size(names) == activities);
   return names[static_cast<size_t>(activity)];
 }

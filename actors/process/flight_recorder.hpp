@@ -22,8 +22,10 @@ enum class Activity : uint8_t {
   backward,         ///< the same; or its half for inputs
   backward_weights, ///< the half for weights
   update,           ///< a stage, or a tensor member
+  data,             ///< a worker waits for samples; part of compute
+  read,             ///< a reader reads and decodes what a worker asked for
 };
-inline constexpr size_t activities = 9;
+inline constexpr size_t activities = 11;
 const char* to_string(Activity activity);
 
 /// From when to when a role did something.

@@ -1,7 +1,9 @@
 #include "actors/reader/reader.hpp"
 
+#include "actors/reader/metrics.hpp"
 #include "actors/role/behavior.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/data/row_supply.hpp"
 
 #include <algorithm>
@@ -40,6 +42,7 @@ public:
     : self_(self),
       context_(std::move(context)),
       graph_(context_.job->graph),
+      metrics_(*context_.metrics),
       executor_(make_role_executor(context_)),
       lanes_(executor_->threads()) {}
 
@@ -67,10 +70,19 @@ private:
       return;
     }
     auto asks = caf::actor_cast<caf::strong_actor_ptr>(self_->current_sender());
+    metrics_.requests.set(++requests_);
     run_on(
       *executor_, self_,
-      [this, &executor = *executor_, wanted] { return read(executor, wanted); },
+      [this, &executor = *executor_, wanted] {
+        const auto begin = SteadyClock::now();
+        auto served = read(executor, wanted);
+        metrics_.read.observe(seconds_since(begin));
+        context_.record(Activity::read, begin, 0);
+        return served;
+      },
       [this, wanted, asks](Served& served) {
+        metrics_.requests.set(--requests_);
+        metrics_.queue.set(static_cast<double>(executor_->queued()));
         if (served.trouble.empty())
           send(wanted, asks, served);
         else // the same for everybody who asks: the run ends
@@ -79,6 +91,7 @@ private:
             Trouble{context_.job_id, context_.role,
                     to_string(context_.role) + ": " + served.trouble});
       });
+    metrics_.queue.set(static_cast<double>(executor_->queued()));
   }
 
   /// On the executor. Errors: a line in the result.
@@ -130,6 +143,8 @@ private:
             const Served& served) {
     const auto to = caf::actor_cast<row_fetcher_actor>(asks);
     const auto& rows = served.answer->rows;
+    metrics_.samples.add(static_cast<double>(wanted.samples.size()));
+    metrics_.bytes.add(static_cast<double>(rows.size() * sizeof(float)));
     for (size_t begin = 0; begin < rows.size(); begin += part_words)
       self_->send(
         to, RowsServed{wanted.fence, wanted.request, begin,
@@ -140,9 +155,11 @@ private:
   reader_actor::pointer self_;
   RoleContext context_;
   const Graph& graph_;
+  ReaderMetrics metrics_;
   std::shared_ptr<Executor> executor_;
   std::vector<std::unique_ptr<BatchMemory>> lanes_;
-  bool told_ = false; ///< that somebody asks for too much
+  uint32_t requests_ = 0; ///< that are not answered yet
+  bool told_ = false;     ///< that somebody asks for too much
 };
 
 } // namespace

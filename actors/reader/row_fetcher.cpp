@@ -173,8 +173,16 @@ private:
   void look_again() {
     self_->delayed_send(self_, tick_period, Completion{[this] {
                           perform(fetches_.tick(steady_ms()));
+                          tell_waits();
                           look_again();
                         }});
+  }
+
+  /// To whoever reports it.
+  void tell_waits() {
+    auto late = fetches_.late(steady_ms());
+    context_.awaited->set(
+      {late.has_value(), late ? std::move(*late) : std::vector<RoleId>{}});
   }
 
   /// What the executor has said.

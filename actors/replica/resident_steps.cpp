@@ -94,6 +94,7 @@ bool ResidentSteps::take(uint64_t step, UpdateMoment moment,
                           "at the data";
   }
   gradient.seconds = seconds_since(begin);
+  gradient.data_seconds = computer_.take_data_seconds();
   outcome.computed = updated;
   return updated;
 }

@@ -31,7 +31,7 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     by_place_(job_.plan.slices.size()),
     computer_(context.job, context.data.train, executor_,
               parse_device(job_.plan.role(context.role).device), nullptr,
-              context.faults),
+              context.faults, context.flight),
     sums_(job_, replicas_, !context.own_process),
     group_(*context_.faults, [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());

@@ -127,7 +127,8 @@ uint64_t peak_memory_bytes() {
 }
 
 MetricsReport measure(caf::actor_system& system, const RoleContext& context) {
-  MetricsReport report{context.role, 0, context.metrics->collect()};
+  auto report = sign_of(context);
+  report.samples = context.metrics->collect();
   if (context.own_process && context.reports_process) {
     report.peak_memory_bytes = peak_memory_bytes();
     for (const auto& own : {caf_metrics(system), process_metrics()})

@@ -3,6 +3,7 @@
 #include "actors/links/message_links.hpp"
 
 #include <iostream>
+#include <utility>
 
 namespace troupe {
 
@@ -13,6 +14,14 @@ std::shared_ptr<LinkMemory> RoleContext::memory() const {
 void tell(const RoleContext& context, const std::string& line) {
   if (context.own_process)
     std::cerr << to_string(context.role) + ": " + line + '\n';
+}
+
+MetricsReport sign_of(const RoleContext& context) {
+  auto awaited = context.awaited->get();
+  MetricsReport sign{context.role, 0, {}};
+  sign.awaits_samples = awaited.waits;
+  sign.readers = std::move(awaited.readers);
+  return sign;
 }
 
 std::shared_ptr<Executor> make_role_executor(const RoleContext& context) {

@@ -3,6 +3,7 @@
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/job/job.hpp"
 #include "actors/process/flight_recorder.hpp"
+#include "actors/role/awaited_samples.hpp"
 #include "actors/wire/interfaces.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
@@ -35,6 +36,8 @@ struct RoleContext {
   /// What peers on this host are lent; null where there is none.
   std::shared_ptr<LinkMemory> memory() const;
   std::shared_ptr<FaultTrigger> faults = std::make_shared<FaultTrigger>(false);
+  /// Whether it waits for samples that others read.
+  std::shared_ptr<AwaitedSamples> awaited = std::make_shared<AwaitedSamples>();
   /// Keeps what the role did last; null: nobody asked for it.
   std::shared_ptr<FlightRecorder> flight{};
   /// Something that ends now, began then or so many seconds ago.
@@ -90,6 +93,9 @@ void run_on(Executor& executor, Self* self, Work work, Then then,
     size);
 }
 
+/// What a role says of itself at each sign of life.
+MetricsReport sign_of(const RoleContext& context);
+
 /// What a role reports of itself now.
 MetricsReport measure(caf::actor_system& system, const RoleContext& context);
 
@@ -104,7 +110,7 @@ void report_metrics(Self* self, const RoleContext& context) {
   if (!context.own_process || now % (4 * period) < period)
     self->send(context.coordinator, measure(self->system(), context));
   else
-    self->send(context.coordinator, MetricsReport{context.role, 0, {}});
+    self->send(context.coordinator, sign_of(context));
   self->delayed_send(self, period, caf::tick_atom_v);
 }
 

@@ -235,6 +235,7 @@ private:
   void on_passed(const ShardedCourse::Pass& pass, const Computed& done,
                  const std::shared_ptr<SumBuffer>& gradient) {
     leaf_seconds_ += done.seconds;
+    data_seconds_ += done.passed.data_seconds;
     if (!done.passed.finite) {
       compute_again(pass);
       return;
@@ -263,7 +264,8 @@ private:
 
   /// Its loss is known to nobody else, and nothing of it is kept.
   void report_leaf(uint64_t step) {
-    metrics_.computed(std::exchange(leaf_seconds_, 0), course_.was_repeated());
+    metrics_.computed(std::exchange(leaf_seconds_, 0),
+                      std::exchange(data_seconds_, 0), course_.was_repeated());
     StepGradient done;
     done.step = step;
     done.leaves = {loss_};
@@ -312,6 +314,7 @@ private:
   bool is_pushed_ = false; ///< nothing of the version that this makes is here
   LeafLoss loss_;          ///< of the leaf in hand
   double leaf_seconds_ = 0;
+  double data_seconds_ = 0; ///< the part of it in which samples were awaited
 };
 
 } // namespace

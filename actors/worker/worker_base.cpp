@@ -23,7 +23,7 @@ WorkerBase::WorkerBase(worker_actor::pointer self, RoleContext context)
     executor_(make_role_executor(context_)),
     computer_(context_.job, context_.data.train, *executor_,
               parse_device(job_.device_of(context_.role)), context_.memory(),
-              context_.faults),
+              context_.faults, context_.flight),
     pushes_(context_, shards_, metrics_) {}
 
 void WorkerBase::seal(const Fence& fence, std::vector<SliceState> kept) {
@@ -77,7 +77,7 @@ void WorkerBase::trouble(const std::string& line) {
 }
 
 bool WorkerBase::is_sound(const StepGradient& result) {
-  metrics_.computed(result.seconds, result.computed_twice);
+  metrics_.computed(result.seconds, result.data_seconds, result.computed_twice);
   context_.record(Activity::compute, result.seconds, result.step + 1);
   if (!result.trouble.empty())
     trouble(result.trouble);

@@ -20,6 +20,8 @@ constexpr double straggles = 2.2;
 constexpr double is_full = 0.85;
 /// A step that waits for such a share of its time is not bound by computing.
 constexpr double waits = 0.5;
+/// Samples that come within less are as good as there.
+constexpr double short_ms = 1;
 
 std::string times(double value) {
   char text[32];
@@ -55,10 +57,43 @@ Finding of_late(const JobView& job) {
              "ps -o state,cmd -C troupe (T: kill -CONT it)";
   else if (has(job.late, "not there"))
     remedy = "start it again with its command, or let its supervisor do so";
+  else if (has(job.late, "samples"))
+    remedy = "is what it reads slow, or its host busy? troupe bench data "
+             "measures the source; more readers (--readers) share the work";
   else if (has(job.late, "computes"))
     remedy = "what else runs on its host (top, cat /proc/pressure/cpu)? "
              "--backup-workers or --async do not wait for it";
   return {Kind::wrong, who, "the step is late: " + job.late, remedy};
+}
+
+/// A worker that spends most of a step on waiting for samples, and the reader
+/// that reads most of the time, if there are any.
+std::optional<Finding> of_data(const JobView& job) {
+  const RoleView* hungry = nullptr;
+  const RoleView* reader = nullptr;
+  for (const auto& role : job.roles) {
+    if (role.data_ms > short_ms && role.data_ms > waits * role.compute_ms
+        && (hungry == nullptr || role.data_ms > hungry->data_ms))
+      hungry = &role;
+    if (kind_of(role.role) == "reader" && std::isfinite(role.busy)
+        && (reader == nullptr || role.busy > reader->busy))
+      reader = &role;
+  }
+  if (hungry == nullptr)
+    return std::nullopt;
+  const auto found = "waits " + times(hungry->data_ms) + " of the "
+                     + times(hungry->compute_ms)
+                     + " ms that it computes a step for its samples";
+  if (reader == nullptr)
+    return Finding{Kind::wrong, hungry->role, found,
+                   "troupe bench data measures the source; readers (--readers) "
+                   "decode elsewhere, --data-cache keeps what is far away"};
+  return Finding{Kind::wrong, reader->role,
+                 "is busy for "
+                   + std::to_string(std::lround(100 * reader->busy))
+                   + "% of the time, and " + hungry->role + ' ' + found,
+                 "more readers (--readers), or more cores for them; troupe "
+                 "bench data measures the source"};
 }
 
 struct Pace {
@@ -137,6 +172,8 @@ Finding diagnose(const JobView& job, const std::string& address) {
             "commits no steps, and nobody is known to be "
             "waited for",
             "troupe status " + address + "; troupe events LOG-DIR"};
+  if (const auto data = of_data(job))
+    return *data;
   if (const auto pace = pace_of(job);
       pace && pace->longest > straggles * pace->median)
     return {Kind::wrong, pace->slowest->role,
@@ -153,7 +190,7 @@ Finding diagnose(const JobView& job, const std::string& address) {
     if (std::isfinite(role.queued)
         && role.queued > (queue == nullptr ? 0 : queue->queued))
       queue = &role;
-    if (std::isfinite(role.busy)
+    if (std::isfinite(role.busy) && kind_of(role.role) != "reader"
         && role.busy > (busiest == nullptr ? 0 : busiest->busy))
       busiest = &role;
     if (wait_of(role).ms > (waiting == nullptr ? 0 : wait_of(*waiting).ms))

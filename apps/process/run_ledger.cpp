@@ -18,7 +18,9 @@ bool exchanges(Activity activity) {
 RoleLife life_of(const Flight& flight) {
   RoleLife out;
   for (const auto& span : flight.spans)
-    (exchanges(span.activity) ? out.exchange : out.compute)
+    (span.activity == Activity::data ? out.data
+     : exchanges(span.activity)      ? out.exchange
+                                     : out.compute)
       .push_back({static_cast<int64_t>(span.begin_ns) + flight.to_unix_ns,
                   static_cast<int64_t>(span.end_ns) + flight.to_unix_ns});
   // A recorder that is full writes over its oldest.

@@ -60,6 +60,7 @@ EXPECTED = {
     "troupe_pulled_bytes_total": WORKERS,
     "troupe_gradients_computed_twice_total": WORKERS,
     "troupe_executor_queue_tasks": WORKERS,
+    "troupe_data_wait_seconds": WORKERS,
     "troupe_push_staleness_steps": SHARDS,
     "troupe_pushes_too_stale_total": SHARDS,
     "troupe_late_pushes_dropped_total": SHARDS,
@@ -98,7 +99,10 @@ WITHOUT_FAULT_ABSENT = {"troupe_recoveries_total", "troupe_evaluation_auc",
 # A parameter server has no replicas; replicas_test.py looks at theirs.
 OF_REPLICAS = {"troupe_all_reduce_wait_seconds",
                "troupe_all_reduce_bytes_total"}
-WITHOUT_FAULT_ABSENT |= OF_REPLICAS
+# Its workers read for themselves; readers_test.py looks at readers.
+OF_READERS = {"troupe_reader_samples_total", "troupe_reader_bytes_total",
+              "troupe_reader_requests", "troupe_read_duration_seconds"}
+WITHOUT_FAULT_ABSENT |= OF_REPLICAS | OF_READERS
 
 CAF_EXPECTED = {
     "caf_system_running_actors": COORDINATOR | WORKERS | SHARDS,
@@ -109,7 +113,10 @@ CAF_EXPECTED = {
 # Queries of the dashboard that find nothing in an undisturbed run of classes.
 EMPTY_WITHOUT_FAULT = {"Recoveries", "Membership changes", "AUC", "Perplexity",
                        "Wait for sums by replica (p50)",
-                       "Gradients between replicas", "Pause of epoch changes (p99)", "Who waits for whom"}
+                       "Gradients between replicas", "Pause of epoch changes (p99)", "Who waits for whom",
+                       "Samples read by readers", "Bytes served by readers",
+                       "Reading a request (p99)", "Busy readers",
+                       "Requests that wait for a reader"}
 
 
 def listed_metrics():

@@ -7,11 +7,12 @@ import json
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 
-from cluster import (ENDLESS, Run, check_samples, metric_of, metrics_address,
+from cluster import (ENDLESS, TROUPE, Run, check_samples, metric_of, metrics_address,
                      troupe, wait_for)
 import pictures
 from pictures import seeds
@@ -147,6 +148,57 @@ class Readers(unittest.TestCase):
             wait_for(lambda: run.children().get("reader:0") not in (None, hung),
                      "reader:0 is started again")
             run.wait_for_step(run.step() + 5)
+            summary = run.end()
+        self.expect_undisturbed(summary, JOB)
+
+    def test_metrics_tell_what_is_read_and_how_long_workers_wait(self):
+        with Run(*JOB, *SERVED, "--readers", "2", *ENDLESS) as run:
+            run.wait_for_step(20)
+
+            def of(name, role):
+                return run.metric(name, rf'[^}}]*role="{role}"[^}}]*')
+            for reader in ("reader:0", "reader:1"):
+                wait_for(lambda: of("troupe_reader_samples_total", reader)
+                         >= 16 * 20, "samples are counted")
+                wait_for(lambda: of("troupe_read_duration_seconds_count",
+                                    reader) >= 20, "reads are timed")
+                # 784 features of 4 bytes, and a label.
+                self.assertEqual(
+                    of("troupe_reader_bytes_total", reader) % (785 * 4), 0)
+                self.assertGreater(of("troupe_reader_bytes_total", reader), 0)
+                self.assertLess(of("troupe_reader_requests", reader), 100)
+            for worker in ("worker:0", "worker:1"):
+                wait_for(lambda: of("troupe_data_wait_seconds_count", worker)
+                         >= 20, "waits are timed")
+                self.assertGreater(of("troupe_data_wait_seconds_sum", worker),
+                                   0)
+            page = troupe("top", "--once", metrics_address(run))
+            for reader in ("reader:0", "reader:1"):
+                self.assertRegex(page, rf"(?m)^{reader} +\d+% .* \d+% ")
+            run.end()
+
+    def test_a_reader_that_stands_still_is_named(self):
+        with Run(*JOB, *SERVED, "--readers", "1", "--loss-ms", "30000",
+                 *ENDLESS) as run:
+            run.wait_for_step(5)
+            run.kill("reader:0", signal.SIGSTOP)
+            address = metrics_address(run)
+
+            def named(command, line):
+                def says():
+                    done = subprocess.run([TROUPE, command, address], text=True,
+                                          capture_output=True, timeout=60)
+                    return re.search(line, done.stdout)
+                wait_for(says, f"troupe {command} says {line}")
+            named("status", r"(?m)^  worker:[01] waits for reader:0: samples$")
+            named("status", "the step is late, reader:0 is silent for")
+            named("doctor", r"(?m)^WRONG +reader:0  .*reader:0 is silent for")
+            self.assertRegex(run.output(),
+                             r"(?m)^step \d+ is late: reader:0 is silent for")
+            run.kill("reader:0", signal.SIGCONT)
+            run.wait_for_step(run.step() + 5)
+            wait_for(lambda: "waits for reader:0" not in
+                     troupe("status", address), "nobody waits for it any more")
             summary = run.end()
         self.expect_undisturbed(summary, JOB)
 

@@ -18,7 +18,8 @@ from roles import Role
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 BEGIN = '<script type="application/json" id="run">'
-CAUSES = ["compute", "exchange", "start", "recovery", "unrecorded", "idle"]
+CAUSES = ["compute", "exchange", "data", "start", "recovery", "unrecorded",
+          "idle"]
 
 
 def parts_of(path):
@@ -304,7 +305,7 @@ class Drawn(Reports):
             .map(row => [...row.children].map(cell => cell.textContent))""")
         self.assertEqual([row[0] for row in rows],
                          ["", "all", "ps:0", "worker:0", "worker:1"])
-        self.assertEqual({row[7] for row in rows[1:]}, {"100.0 %"})
+        self.assertEqual({row[1 + len(CAUSES)] for row in rows[1:]}, {"100.0 %"})
         self.assertEqual(browser.value(
             'document.querySelectorAll("#bars .bar").length'), 4)
         self.assertRegex(self.text(browser, "#recoveries"),

@@ -82,6 +82,28 @@ class Timeline(OwnFolder):
             self.check_steps(trace.of(worker, "compute"), summary["steps"])
             self.check_steps(trace.of(worker, "reduce"), summary["steps"])
 
+    def test_readers_read_and_workers_wait_for_them(self):
+        for way in ([], ["--processes"]):
+            with self.subTest(way=way):
+                trace, summary = self.draw(*SERVED, *way, "--readers", "2",
+                                           "--steps", "60")
+                self.assertEqual(trace.roles(), ["ps:0", "reader:0",
+                                                 "reader:1", "worker:0",
+                                                 "worker:1"])
+                self.check_ledger(summary, trace.roles())
+                roles = summary["ledger"]["roles"]
+                for number in "01":
+                    self.assertGreater(
+                        len(trace.of(f"reader:{number}", "read")), 60)
+                    self.assertEqual(roles[f"reader:{number}"]["data"], 0)
+                    # Its first step begins before any reader is linked.
+                    worker = f"worker:{number}"
+                    self.assertEqual(trace.of(worker, "data")[0]["args"]["step"],
+                                     1)
+                    self.assertGreater(roles[worker]["data"], 0)
+                    self.check_steps(trace.of(worker, "compute"),
+                                     summary["steps"])
+
     def test_stages_have_each_micro_batch_forward_and_backward(self):
         trace, summary = self.draw(
             "--strategy", "pipeline", "--stages", "2", "--processes",

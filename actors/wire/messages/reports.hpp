@@ -100,11 +100,14 @@ struct Trouble {
   RoleId role;
   std::string line;
 };
-/// A role's metrics, once a second.
+/// A sign of life; once a second with the role's metrics.
 struct MetricsReport {
   RoleId role;
   uint64_t peak_memory_bytes = 0; ///< of its process; 0: not its own
   std::vector<MetricSample> samples;
+  /// A worker's step waits for samples, for longer than usual: of whom.
+  bool awaits_samples = false;
+  std::vector<RoleId> readers{}; ///< empty: nobody could be asked
 };
 
 TROUPE_INSPECT(LeafLoss, TROUPE_FIELD(virtual_rank), TROUPE_FIELD(loss_sum),
@@ -131,6 +134,7 @@ TROUPE_INSPECT(Finish, TROUPE_FIELD(job))
 TROUPE_INSPECT(Trouble, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(line))
 TROUPE_INSPECT(MetricsReport, TROUPE_FIELD(role),
-               TROUPE_FIELD(peak_memory_bytes), TROUPE_FIELD(samples))
+               TROUPE_FIELD(peak_memory_bytes), TROUPE_FIELD(samples),
+               TROUPE_FIELD(awaits_samples), TROUPE_FIELD(readers))
 
 } // namespace troupe

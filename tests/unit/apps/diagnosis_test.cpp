@@ -46,6 +46,38 @@ BOOST_AUTO_TEST_CASE(a_healthy_job_is_told_where_its_time_goes) {
   BOOST_TEST(finding.remedy.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_that_waits_for_samples_is_held_up_by_its_data) {
+  auto job = healthy();
+  job.roles[2].compute_ms = 45;
+  job.roles[2].data_ms = 36;
+  auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == job.roles[2].role);
+  BOOST_TEST(has(finding.found, "waits 36.0 of the 45.0 ms"));
+  BOOST_TEST(has(finding.remedy, "--readers"));
+  for (double busy : {0.4, 0.97}) {
+    RoleView reader;
+    reader.role = "reader:" + std::to_string(job.roles.size());
+    reader.busy = busy;
+    job.roles.push_back(reader);
+  }
+  finding = found(job);
+  BOOST_TEST(finding.what == job.roles.back().role);
+  BOOST_TEST(has(finding.found, "is busy for 97% of the time"));
+  BOOST_TEST(has(finding.remedy, "more readers"));
+  job.roles[2].compute_ms = 10; // it reads ahead: nobody waits
+  job.roles[2].data_ms = 0.1;
+  BOOST_TEST(found(job).kind == Kind::good);
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_that_holds_up_a_step_is_asked_about) {
+  auto job = healthy();
+  job.late = "reader:0 has not served samples";
+  const auto finding = found(job);
+  BOOST_TEST(finding.what == "reader:0");
+  BOOST_TEST(has(finding.remedy, "troupe bench data"));
+}
+
 BOOST_AUTO_TEST_CASE(who_is_left_out_comes_first) {
   auto job = healthy();
   job.late = "worker:1 computes";

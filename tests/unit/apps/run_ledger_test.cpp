@@ -45,6 +45,23 @@ BOOST_AUTO_TEST_CASE(hosts_clocks_are_put_together_and_lives_in_order) {
   BOOST_TEST(booked(ledgers.at("ps:0"), TimeCause::compute) == 5);
 }
 
+BOOST_AUTO_TEST_CASE(readers_compute_as_they_read_and_workers_wait_for_data) {
+  const auto ledgers = ledgers_of(
+    {flight("reader:0", 0,
+            {{10, 30, 0, Activity::read}, {50, 60, 0, Activity::read}}),
+     flight("worker:0", 0,
+            {{20, 40, 1, Activity::data}, {20, 90, 1, Activity::compute}})},
+    {0, 100});
+  const auto& reader = ledgers.at("reader:0");
+  BOOST_TEST(booked(reader, TimeCause::start) == 10);
+  BOOST_TEST(booked(reader, TimeCause::compute) == 30);
+  BOOST_TEST(booked(reader, TimeCause::idle) == 60);
+  const auto& worker = ledgers.at("worker:0");
+  BOOST_TEST(booked(worker, TimeCause::data) == 20);
+  BOOST_TEST(booked(worker, TimeCause::compute) == 50);
+  BOOST_TEST(booked(worker, TimeCause::idle) == 10);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_longer_kept_is_not_called_a_start) {
   const auto life = [](int64_t offset) {
     return flight("worker:0", offset, {{10, 20, 1, Activity::compute}});

@@ -117,6 +117,27 @@ BOOST_AUTO_TEST_CASE(rates_are_over_the_reports_of_a_while) {
   BOOST_TEST(role(job, "worker:2").left_out);
 }
 
+BOOST_AUTO_TEST_CASE(
+  readers_are_busy_as_they_read_and_workers_wait_for_samples) {
+  JobWatch watch;
+  JobView job;
+  for (double step : {100, 102}) {
+    const auto of = [&](const char* name, const char* role, double value) {
+      return ScrapedValue{name, {{"role", role}}, value * step};
+    };
+    job = watch.look({of("troupe_data_wait_seconds_sum", "worker:0", 0.004),
+                      of("troupe_data_wait_seconds_count", "worker:0", 1),
+                      of("troupe_read_duration_seconds_sum", "reader:0", 0.5),
+                      of("troupe_read_duration_seconds_count", "reader:0", 3)},
+                     step - 90);
+  }
+  BOOST_TEST(role(job, "worker:0").data_ms == 4.0,
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(role(job, "reader:0").busy == 0.5,
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(has(page_of(job, {.address = "127.0.0.1:9"}), "50%"));
+}
+
 BOOST_AUTO_TEST_CASE(roles_stand_in_the_order_of_their_numbers) {
   std::vector<std::string> names;
   for (const auto& one : seen_twice().roles)

@@ -121,6 +121,22 @@ BOOST_AUTO_TEST_CASE(what_is_awaited_is_asked_for_before_what_is_expected) {
   BOOST_TEST(asked.front().batch == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_wait_that_is_long_says_of_whom) {
+  auto fetches = linked({first, second});
+  fetches.expect(1, 10, 0);
+  BOOST_TEST(!fetches.late(10'000)); // nobody waits for it
+  const auto asked = asks(fetches.await(2, 10, 100)).front();
+  BOOST_TEST(!fetches.late(599));
+  BOOST_TEST((fetches.late(600) == std::vector{asked.reader}));
+  fetches.await(3, 500, 100); // there is no room for it
+  BOOST_TEST((fetches.late(600) == std::vector{asked.reader}));
+  fetches.arrived(2, asked.request);
+  BOOST_TEST((fetches.late(600) == std::vector<RoleId>{}));
+  RowFetches alone{window(100)};
+  alone.await(1, 10, 0);
+  BOOST_TEST((alone.late(500) == std::vector<RoleId>{}));
+}
+
 BOOST_AUTO_TEST_CASE(a_dead_readers_batches_are_asked_of_another) {
   auto fetches = linked({first, second});
   const auto lost = asks(fetches.await(1, 10, 0)).front();

@@ -35,7 +35,8 @@ TimeLedger slow_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
   for (const auto& life : lives) {
     Extent extent{run.end, run.begin, life.whole};
     for (auto at = run.begin; at < run.end; ++at)
-      if (has(life.compute, at) || has(life.exchange, at)) {
+      if (has(life.compute, at) || has(life.exchange, at)
+          || has(life.data, at)) {
         extent.begin = std::min(extent.begin, at);
         extent.end = std::max(extent.end, at + 1);
       }
@@ -53,7 +54,11 @@ TimeLedger slow_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
       return x.begin > at;
     });
     if (std::ranges::any_of(lives,
-                            [&](const auto& x) { return has(x.compute, at); }))
+                            [&](const auto& x) { return has(x.data, at); }))
+      cause = TimeCause::data;
+    else if (std::ranges::any_of(lives, [&](const auto& x) {
+               return has(x.compute, at);
+             }))
       cause = TimeCause::compute;
     else if (std::ranges::any_of(lives, [&](const auto& x) {
                return has(x.exchange, at);
@@ -82,6 +87,16 @@ BOOST_AUTO_TEST_CASE(each_nanosecond_has_one_cause) {
   BOOST_TEST(booked(ledger, TimeCause::recovery) == 30);
   BOOST_TEST(booked(ledger, TimeCause::idle) == 10);
   BOOST_TEST(booked(ledger, TimeCause::unrecorded) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_for_samples_is_no_computing) {
+  const RoleLife life{{{10, 30}}, {{25, 40}}, true, {{12, 20}, {35, 45}}};
+  const auto ledger = time_ledger({life}, {0, 50});
+  BOOST_TEST(booked(ledger, TimeCause::start) == 10);
+  BOOST_TEST(booked(ledger, TimeCause::data) == 18);
+  BOOST_TEST(booked(ledger, TimeCause::compute) == 12);
+  BOOST_TEST(booked(ledger, TimeCause::exchange) == 5);
+  BOOST_TEST(booked(ledger, TimeCause::idle) == 5);
 }
 
 BOOST_AUTO_TEST_CASE(spans_of_other_runs_count_for_nothing) {
@@ -118,7 +133,10 @@ BOOST_AUTO_TEST_CASE(any_spans_are_booked_as_nanosecond_by_nanosecond) {
       life.whole = below(4) > 0;
       for (auto spans = below(5); spans > 0; --spans) {
         const auto begin = at + below(12);
-        (below(2) > 0 ? life.compute : life.exchange)
+        const auto which = below(3);
+        (which == 0   ? life.data
+         : which == 1 ? life.compute
+                      : life.exchange)
           .push_back({begin, begin + below(9)});
         at += below(8);
       }

@@ -14,6 +14,8 @@ constexpr RoleId coordinator{RoleKind::coordinator, 0};
 constexpr RoleId worker0{RoleKind::worker, 0};
 constexpr RoleId worker1{RoleKind::worker, 1};
 constexpr RoleId shard0{RoleKind::shard, 0};
+constexpr RoleId reader0{RoleKind::reader, 0};
+constexpr RoleId reader1{RoleKind::reader, 1};
 
 /// Two workers and a shard; worker:0 has reported, worker:1 computes.
 StepView served() {
@@ -108,6 +110,52 @@ BOOST_AUTO_TEST_CASE(an_epoch_waits_for_seals_and_for_who_is_absent) {
   BOOST_TEST(
     (found.waits == std::vector<Wait>{{coordinator, shard0, "its return"}}));
   BOOST_TEST(found.reason == "ps:0 is not there");
+}
+
+// Symptom: "worker:1 computes", and the reader that stood still was not named.
+BOOST_AUTO_TEST_CASE(who_waits_for_samples_is_held_up_by_its_reader) {
+  for (bool served_ : {true, false}) {
+    auto view = served();
+    view.served = served_;
+    view.members[1].awaits_samples = true;
+    view.members[1].readers = {reader1};
+    view.readers = {{reader0, 100}, {reader1, 100}};
+    auto found = waits_for(view);
+    BOOST_TEST((found.culprits == std::vector<RoleId>{reader1}));
+    BOOST_TEST(found.reason == "reader:1 has not served samples");
+    BOOST_TEST((found.waits.back() == Wait{worker1, reader1, "samples"}));
+    view.readers[1].silent_ms = 1'300;
+    BOOST_TEST(waits_for(view).reason == "reader:1 is silent for 1.3 s");
+    view.readers.pop_back();
+    BOOST_TEST(waits_for(view).reason == "reader:1 is not there");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_could_ask_nobody_waits_for_readers_that_are_absent) {
+  auto view = served();
+  view.members[1].awaits_samples = true;
+  view.absent_readers = {reader0};
+  auto found = waits_for(view);
+  BOOST_TEST((found.waits.back() == Wait{worker1, reader0, "samples"}));
+  BOOST_TEST(found.reason == "reader:0 is not there");
+  view.absent_readers.clear();
+  view.readers = {{reader0, 100}};
+  found = waits_for(view);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+  BOOST_TEST(found.reason == "worker:1 waits for samples");
+  view.members[1].silent_ms = 2'000; // what it said last is no longer known
+  BOOST_TEST(waits_for(view).reason == "worker:1 is silent for 2.0 s");
+}
+
+BOOST_AUTO_TEST_CASE(leases_wait_for_samples_alone) {
+  auto view = served();
+  view.leased = true;
+  view.members[0].awaits_samples = true;
+  view.members[0].readers = {reader0};
+  view.readers = {{reader0, 100}};
+  const auto found = waits_for(view);
+  BOOST_TEST((found.waits == std::vector<Wait>{{worker0, reader0, "samples"}}));
+  BOOST_TEST((found.culprits == std::vector<RoleId>{reader0}));
 }
 
 BOOST_AUTO_TEST_CASE(leases_wait_for_nobody) {

@@ -1,13 +1,18 @@
 #include "actors/compute/leaf_computer.hpp"
+#include "kernels/data/row_supply.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -305,6 +310,64 @@ BOOST_AUTO_TEST_CASE(what_has_no_sample_waits_for_the_parameters_all_the_same) {
   });
   gate.abandon();
   BOOST_TEST(done.get_future().get().abandoned);
+}
+
+namespace {
+
+/// Samples that take a while to come.
+class SlowSupply : public RowSupply {
+public:
+  explicit SlowSupply(std::chrono::milliseconds takes) : takes_(takes) {}
+  void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+              const DataPass& pass) const override {
+    std::this_thread::sleep_for(takes_);
+    data_->gather(rows, count, out, pass);
+  }
+  void expect(const uint32_t*, uint32_t, const DataPass&) const override {}
+  void pause(bool) const override {}
+  void end() const override {}
+
+private:
+  std::chrono::milliseconds takes_;
+  std::shared_ptr<const Dataset> data_ = small_data().train;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(waits_for_samples_are_counted_and_kept) {
+  const auto folder = std::filesystem::temp_directory_path()
+                      / ("troupe-waits-" + std::to_string(::getpid()));
+  for (uint32_t threads : {1, 3}) {
+    for (auto takes : {0, 4}) {
+      const std::chrono::milliseconds wait{takes};
+      const auto slow = std::make_shared<const Dataset>(supplied_samples(
+        small_data().train->shape, 500, std::make_shared<SlowSupply>(wait)));
+      const auto recorder = std::make_shared<FlightRecorder>(folder.string(),
+                                                             "worker:0");
+      Executor executor{"test", threads};
+      LeafComputer computer{job,     slow,    executor, {},
+                            nullptr, nullptr, recorder};
+      StepGradient found;
+      on(executor, [&] {
+        found = computer.compute(5, {{0, 8}}, parameters.data());
+        BOOST_TEST(computer.take_data_seconds() == 0);
+      });
+      const auto spans = read_flights(folder.string()).all.back().spans;
+      std::filesystem::remove_all(folder);
+      BOOST_TEST(found.seconds >= found.data_seconds);
+      if (takes == 0) {
+        BOOST_TEST(found.data_seconds > 0);
+        continue;
+      }
+      BOOST_TEST(found.data_seconds >= 1e-3 * takes);
+      BOOST_TEST(!spans.empty());
+      for (const auto& span : spans) {
+        BOOST_TEST((span.activity == Activity::data));
+        BOOST_TEST(span.step == 6u);
+        BOOST_TEST(span.end_ns - span.begin_ns >= 4'000'000u);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,7 @@
 #include "actors/reader/reader.hpp"
 #include "actors/reader/row_fetcher.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/data/row_supply.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -51,8 +53,8 @@ struct ReaderBench {
                 },
                 [directory](const Trouble&) { ++directory->troubles; }};
       });
-    samples = samples_of_readers(system, context({RoleKind::worker, 0}),
-                                 nullptr);
+    worker = context({RoleKind::worker, 0});
+    samples = samples_of_readers(system, worker, nullptr);
   }
   ~ReaderBench() {
     samples.reset();
@@ -83,12 +85,35 @@ struct ReaderBench {
   /// Starts a reader; `joined`: the coordinator knows.
   reader_actor read(uint32_t index, bool joined = true) {
     const RoleId role{RoleKind::reader, index};
-    readers.push_back(spawn_reader(system, context(role)));
+    auto own = context(role);
+    metrics = own.metrics;
+    readers.push_back(spawn_reader(system, std::move(own)));
     meet(role, caf::actor_cast<caf::strong_actor_ptr>(readers.back()));
     std::lock_guard lock{directory->mutex};
     if (joined)
       directory->readers = {{role, {}}};
     return readers.back();
+  }
+
+  /// Of the reader that was started last; of a histogram, how often.
+  double metric(const std::string& name) const {
+    for (const auto& sample : metrics->collect())
+      if (sample.name == name)
+        return sample.cumulative.empty()
+                 ? sample.value
+                 : static_cast<double>(sample.cumulative.back());
+    BOOST_FAIL(name + " is not there");
+    return 0;
+  }
+
+  /// Until the worker says whether it waits for samples.
+  AwaitedSamples::Wait wait_until(bool waits) const {
+    const auto end = SteadyClock::now() + std::chrono::seconds{60};
+    while (worker.awaited->get().waits != waits && SteadyClock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    auto found = worker.awaited->get();
+    BOOST_TEST(found.waits == waits);
+    return found;
   }
 
   /// Whether rows from readers are those of the data, bit by bit.
@@ -111,6 +136,8 @@ struct ReaderBench {
   std::shared_ptr<Directory> directory = std::make_shared<Directory>();
   caf::actor coordinator;
   std::vector<reader_actor> readers;
+  std::shared_ptr<MetricRegistry> metrics;
+  RoleContext worker;
   std::shared_ptr<const Dataset> samples;
 };
 
@@ -134,6 +161,46 @@ BOOST_AUTO_TEST_CASE(rows_are_those_of_the_data_whether_expected_or_not) {
     BOOST_TEST(bench.has_rows(range(20 * step, 20)));
   }
   BOOST_TEST(bench.has_rows(range(0, 500))); // on all threads, in chunks
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_tells_what_it_has_read) {
+  ReaderBench bench;
+  bench.read(0);
+  BOOST_TEST(bench.metric("troupe_reader_samples_total") == 0);
+  BOOST_TEST(bench.has_rows(range(0, 50)));
+  BOOST_TEST(bench.has_rows(range(10, 20)));
+  BOOST_TEST(bench.metric("troupe_reader_samples_total") == 70);
+  const auto row = packed_words(bench.job->graph, 1) * sizeof(float);
+  BOOST_TEST(bench.metric("troupe_reader_bytes_total") == 70.0 * row);
+  BOOST_TEST(bench.metric("troupe_read_duration_seconds") == 2);
+  BOOST_TEST(bench.metric("troupe_reader_requests") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_waits_tells_for_whom) {
+  ReaderBench bench;
+  BOOST_TEST(!bench.worker.awaited->get().waits);
+  auto waits = std::async(std::launch::async,
+                          [&] { return bench.has_rows(range(0, 10)); });
+  BOOST_TEST(bench.wait_until(true).readers.empty()); // nobody is there
+  auto stands_still =
+    bench.system.spawn([](caf::event_based_actor*) -> caf::behavior {
+      return {[](const RowsWanted&) {}};
+    });
+  const RoleId role{RoleKind::reader, 1};
+  bench.meet(role, caf::actor_cast<caf::strong_actor_ptr>(stands_still));
+  {
+    std::lock_guard lock{bench.directory->mutex};
+    bench.directory->readers = {{role, {}}};
+  }
+  const auto end = SteadyClock::now() + std::chrono::seconds{60};
+  while (bench.worker.awaited->get().readers.empty()
+         && SteadyClock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  BOOST_TEST((bench.worker.awaited->get().readers == std::vector{role}));
+  bench.read(0);
+  BOOST_TEST(waits.get());
+  BOOST_TEST(bench.wait_until(false).readers.empty());
+  caf::anon_send_exit(stands_still, caf::exit_reason::kill);
 }
 
 BOOST_AUTO_TEST_CASE(nobody_asks_for_a_rank_without_samples) {

@@ -249,9 +249,12 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   sample.labels = {{"role", "ps:0"}};
   sample.bounds = {1, 2};
   sample.cumulative = {1, 2, 3};
-  BOOST_TEST(
-    round_trip(MetricsReport{worker_1, 5, {sample}}).samples[0].cumulative[2]
-    == 3u);
+  const RoleId reader{RoleKind::reader, 2};
+  const auto report =
+    round_trip(MetricsReport{worker_1, 5, {sample}, true, {reader}});
+  BOOST_TEST(report.samples[0].cumulative[2] == 3u);
+  BOOST_TEST(report.awaits_samples);
+  BOOST_TEST((report.readers == std::vector<RoleId>{reader}));
   BOOST_TEST(round_trip(Evaluate{1, 2, 3, 4, tensor({1})}).slices == 4u);
   BOOST_TEST(round_trip(Evaluation{1, 2, 10, {{"loss", 0.5}, {"auc", 0.9}}})
                .measures[1]
