@@ -32,6 +32,8 @@ std::vector<StepPhase> phases_of(RoleKind kind) {
     return {at_once, compute, push, reduce, seal};
   if (kind == RoleKind::coordinator)
     return {at_once, seal};
+  if (kind == RoleKind::reader) // it has no part in a step
+    return {at_once};
   return {};
 }
 

@@ -106,8 +106,10 @@ void CoordinatorState::on(const Join& join) {
     silence_.raise_min(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
-  if (!is_member_kind(join.role.kind)) // a reader is in no epoch
+  if (!is_member_kind(join.role.kind)) { // a reader is in no epoch
+    faults_.whole({join.role});
     return;
+  }
   admit(join.role);
   pace_signs();
   perform(membership_.join(join.role, join.incarnation, clock_.ms()));

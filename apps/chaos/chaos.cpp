@@ -255,6 +255,9 @@ void check_hosts(const Strikes& strikes, const Settings& job,
                      "shards as yet, and --strategy "
                      + to_string(plan.strategy)
                      + " has neither: leave them out");
+  if (job.job.data_access.readers > 0)
+    throw UsageError("host-kill, host-cut and host-slow place workers and "
+                     "shards as yet: leave out the job's --readers");
   if (job.standby)
     throw UsageError("host-kill, host-cut and host-slow start one coordinator: "
                      "leave out the job's --standby");

@@ -49,6 +49,7 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
                                                : RoleKind::worker),
     workers_(static_cast<uint32_t>(plan.of_kind(computing_).size())),
     owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
+    readers_(static_cast<uint32_t>(plan.of_kind(RoleKind::reader).size())),
     chain_(plan.chain),
     pair_(plan.dense_reduced && workers_ == 2),
     kinds_(std::move(kinds)),
@@ -101,6 +102,8 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
       cases.push_back({forward, RoleKind::shard});
   }
   cases.push_back({at_once, RoleKind::coordinator});
+  if (readers_ > 0)
+    cases.push_back({at_once, RoleKind::reader});
   if (workers_ + owners_ > 1) {
     cases.push_back({seal, RoleKind::coordinator});
     cases.push_back({seal, computing_});
@@ -142,6 +145,8 @@ void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   }
   if (kind == ChaosKind::stop)
     cases.push_back({at_once, RoleKind::coordinator});
+  if (kind == ChaosKind::stop && readers_ > 0)
+    cases.push_back({at_once, RoleKind::reader});
 }
 
 uint64_t ChaosPlan::draw(uint64_t low, uint64_t high) {
@@ -185,7 +190,9 @@ uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
 RoleId ChaosPlan::any(RoleKind kind) {
   if (kind == RoleKind::coordinator)
     return {kind, 0};
-  const auto count = kind == RoleKind::shard ? owners_ * chain_ : workers_;
+  const auto count = kind == RoleKind::shard    ? owners_ * chain_
+                     : kind == RoleKind::reader ? readers_
+                                                : workers_;
   return {kind, static_cast<uint32_t>(draw(0, count - 1))};
 }
 

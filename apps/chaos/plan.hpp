@@ -74,6 +74,7 @@ private:
   RoleKind computing_; ///< worker, or stage, or tensor member
   uint32_t workers_;   ///< of that kind
   uint32_t owners_;    ///< chains of shards
+  uint32_t readers_;
   uint32_t chain_;
   bool pair_; ///< the workers are two, and keep the dense variables
   std::vector<ChaosKind> kinds_;

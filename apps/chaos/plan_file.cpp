@@ -162,6 +162,8 @@ private:
       return "; it strikes the coordinator at-once";
     if (wish.role.kind == RoleKind::coordinator)
       return "; the coordinator may be killed, stopped and have a full disk";
+    if (wish.role.kind == RoleKind::reader)
+      return "; a reader may be killed and stopped";
     if (may_strike(wish.kind, wish.role.kind, StepPhase::at_once))
       return ", but at-once; leave out its phase";
     return "; it strikes workers in compute";

@@ -12,7 +12,7 @@ namespace troupe {
 ///   [[strike]]
 ///   after_steps = 20          # since the strike before; or at_step = 100
 ///   [[strike.fault]]
-///   role = "worker:1"         # worker:N, ps:N, coordinator
+///   role = "worker:1"         # worker:N, ps:N, reader:N, coordinator
 ///   kind = "kill"             # the default; or another of ChaosKind
 ///   phases = ["at-once", "copy"]  # or phase = "push"; at-once by default
 ///   passes = 2                # so often the phase is passed unharmed

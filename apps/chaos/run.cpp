@@ -24,12 +24,14 @@ constexpr seconds settle_deadline{5};
 constexpr int leave_ms = 5'000;
 
 /// Ends of all links that there may be between roles, and at each one's door
-/// one who waits for an epoch that does not come.
+/// one who waits for an epoch that does not come, or for samples.
 uint64_t ends_of(const Plan& plan) {
   const auto workers = plan.of_kind(RoleKind::worker).size();
   const auto keepers =
     keeps_slices(plan.owner_kind) ? plan.of_kind(plan.owner_kind).size() : 0;
-  return 2 * keepers * (workers + keepers) + workers + keepers;
+  const auto readers = plan.of_kind(RoleKind::reader).size();
+  return 2 * keepers * (workers + keepers) + workers + keepers
+         + 2 * readers * workers + readers;
 }
 
 milliseconds deadline_of(const ChaosStrike& strike) {

@@ -65,7 +65,9 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
   uint64_t may_be_lost = 0;
   bool coordinator_died = false;
   for (const auto& fault : evidence.faults)
-    if (loses_role(fault.kind)) {
+    if (fault.role.kind == RoleKind::reader) {
+      continue; // it is in no epoch: nothing has to recover
+    } else if (loses_role(fault.kind)) {
       ++killed;
       coordinator_died = coordinator_died
                          || fault.role.kind == RoleKind::coordinator;

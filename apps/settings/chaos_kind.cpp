@@ -39,6 +39,8 @@ bool loses_role(ChaosKind kind) {
 
 bool may_strike(ChaosKind kind, RoleKind role, StepPhase phase) {
   using enum ChaosKind;
+  if (role == RoleKind::reader)
+    return kind == kill || kind == stop;
   if (kind == kill)
     return true;
   if (is_of_hosts(kind))

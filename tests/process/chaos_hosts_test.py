@@ -85,6 +85,8 @@ class ChaosHosts(ChaosRuns):
                 (["--kinds", "host-kill"], [x for x in SERVED if x not in
                                             ("--chain",)][:6] + ["--processes"],
                  2, "give the job --chain 2"),
+                (["--kinds", "host-cut"], [*SERVED, "--readers", "1"], 2,
+                 "leave out the job's --readers"),
                 (["--kinds", "host-cut"], [*SERVED, "--standby"], 2,
                  "leave out the job's --standby")):
             done = self.run_chaos(flags, [*JOB, *MLP, "--steps", "9", *job])

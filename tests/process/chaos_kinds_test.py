@@ -118,6 +118,52 @@ class ChaosKinds(ChaosRuns):
         self.assertEqual(verdict["weights_sha256"],
                          verdict["undisturbed"]["weights_sha256"])
 
+    def test_readers_are_killed_and_stopped_and_no_bit_changes(self):
+        for job in (SERVED, REPLICAS):
+            plan = self.path("readers.toml", "".join(f"""
+[[strike]]
+after_steps = 20
+[[strike.fault]]
+role = "reader:{strike % 2}"
+kind = "{kind}"
+{'ms = 250' if kind == 'stop' else ''}
+""" for strike, kind in enumerate(("kill", "stop", "kill", "stop"))) + """
+[[strike]]
+after_steps = 20
+[[strike.fault]]
+role = "worker:1"
+[[strike.fault]]
+role = "reader:1"
+kind = "stop"
+ms = 2500
+""")
+            verdict, said = self.chaos(
+                ["--plan", plan],
+                ["--model", "mlp:784-64-10", *job, "--readers", "2"],
+                show=True)
+            self.assertEqual({kind: fault["count"] for kind, fault
+                              in verdict["faults"].items()},
+                             {"kill": 3, "stop": 3})
+            self.assertEqual([x["role"] for x in verdict["recoveries"]],
+                             ["worker:1"])
+            self.assertIn("reader:0 died in at-once and is back", said)
+            self.assertIn("reader:1 bore stop in at-once", said)
+            self.assertIn("reader:1 was lost by stop in at-once and is back",
+                          said)
+            for digest in ("weights_sha256", "state_sha256"):
+                self.assertEqual(verdict[digest],
+                                 verdict["undisturbed"][digest])
+
+    def test_readers_are_struck_by_a_seed_too(self):
+        verdict, said = self.chaos(
+            ["--faults", "24", "--kinds", "kill,stop", "--seed", "2"],
+            ["--model", "mlp:784-64-10", *SERVED, "--readers", "2"],
+            show=True)
+        self.assertRegex(said, r"reader:\d died in at-once and is back")
+        self.assertRegex(said, r"reader:\d (bore|was lost by) stop")
+        self.assertEqual(verdict["weights_sha256"],
+                         verdict["undisturbed"]["weights_sha256"])
+
     def test_bad_links_change_no_bit(self):
         kinds = "stall,one-way,throttle,flip,cut"
         for job in (SERVED, REPLICAS):

@@ -20,6 +20,7 @@ Plan served() {
   options.workers = 3;
   options.shards = 2;
   options.chain = 2;
+  options.data_access.readers = 1;
   options.processes = true;
   options.devices = {"cpu:0"};
   return Job{options, 64}.plan;
@@ -89,6 +90,9 @@ phases = ["at-once", "copy"]
   BOOST_TEST(strikes[1].wishes[0].amount == 250u);
   BOOST_TEST((strikes[1].wishes[1].phases == std::vector{StepPhase::at_once}));
   BOOST_TEST(strikes[2].faults() == 2u);
+  const auto reader = read("[[strike]]\n[[strike.fault]]\nrole = "
+                           "\"reader:0\"\nkind = \"stop\"\nms = 2000\n");
+  BOOST_TEST((reader[0].wishes[0].role == RoleId{RoleKind::reader, 0}));
   const auto errs = read("[[strike]]\n[[strike.fault]]\nrole = \"worker:0\"\n"
                          "kind = \"nan\"\n");
   BOOST_TEST((errs[0].wishes[0].phases == std::vector{StepPhase::compute}));
@@ -146,6 +150,11 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {
                      "kind = \"cut-control\"\n")
                .find("the coordinator may be killed, stopped and have a full "
                      "disk")
+             != std::string::npos);
+  BOOST_TEST(refusal("[[strike]]\n[[strike.fault]]\nrole = \"reader:0\"\n"
+                     "kind = \"cut\"\n")
+               .find("cut does not strike reader:0 in at-once; a reader may be "
+                     "killed and stopped")
              != std::string::npos);
   BOOST_TEST(refusal(head + "kind = \"stop\"\n").find("add ms")
              != std::string::npos);

@@ -73,6 +73,29 @@ BOOST_AUTO_TEST_CASE(stages_and_tensor_members_are_struck_in_each_phase) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(readers_are_killed_and_stopped_too) {
+  using enum ChaosKind;
+  JobOptions options;
+  options.model = "mlp:784-8-10";
+  options.strategy = Strategy::multi_worker_mirrored;
+  options.workers = 2;
+  options.data_access.readers = 2;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  ChaosPlan chaos{Job{options, 64}.plan, 1, {kill, stop, slow, cut, flip}};
+  std::map<ChaosKind, std::set<uint32_t>> struck;
+  for (int i = 0; i < 300; ++i)
+    for (const auto& wish : chaos.next(9).wishes)
+      if (wish.role.kind == RoleKind::reader) {
+        struck[wish.kind].insert(wish.role.index);
+        BOOST_TEST((wish.phases == std::vector{StepPhase::at_once}));
+        BOOST_TEST(may_strike(wish.kind, RoleKind::reader, StepPhase::at_once));
+      }
+  BOOST_TEST(struck.size() == 2u);
+  for (auto kind : {kill, stop})
+    BOOST_TEST((struck[kind] == std::set<uint32_t>{0, 1}));
+}
+
 BOOST_AUTO_TEST_CASE(the_same_seed_draws_the_same_faults) {
   const auto plan = served(3, 2, 2);
   ChaosPlan one{plan, 7};

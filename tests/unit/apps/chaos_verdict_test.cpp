@@ -73,6 +73,19 @@ BOOST_AUTO_TEST_CASE(each_thing_that_is_lost_fails_it) {
   BOOST_TEST(failure_of(counted) == "an update was lost or applied twice");
 }
 
+BOOST_AUTO_TEST_CASE(who_reads_and_dies_is_no_loss_of_the_job) {
+  auto readers = good();
+  readers.asked = 4;
+  for (auto kind : {ChaosKind::kill, ChaosKind::stop})
+    readers.faults.push_back(
+      {kind, StepPhase::at_once, {RoleKind::reader, 0}, 2'000});
+  BOOST_TEST(judge(readers).at("verdict") == "passed");
+  auto others = readers;
+  others.summary["recoveries"].push_back(others.summary["recoveries"][0]);
+  BOOST_TEST(failure_of(others)
+             == "1 roles were lost that no fault had struck");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_left_behind_fails_it) {
   auto process = good();
   process.left.emplace_back("worker:1 (77)");

@@ -20,6 +20,7 @@ BOOST_AUTO_TEST_CASE(each_kind_of_role_has_phases_of_its_own) {
       BOOST_TEST((phase != StepPhase::none));
   BOOST_TEST(phases_of(RoleKind::worker).size() == 6u);
   BOOST_TEST(phases_of(RoleKind::shard).size() == 6u);
+  BOOST_TEST((phases_of(RoleKind::reader) == std::vector{StepPhase::at_once}));
   BOOST_TEST(phases_of(RoleKind::evaluator).empty());
 }
 
