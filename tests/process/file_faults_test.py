@@ -410,7 +410,7 @@ class FileFaults(OwnFolder):
                     run.finish(1)
                     self.assertRegex(run.error(), r"\Atroupe: [^\n]*\n\Z")
                     self.assertRegex(run.error(), says)
-        self.assertEqual(os.listdir(small.folder), ["k"])
+        self.assertEqual(os.listdir(small.folder), [])
         for summary, says in ((closed.path("s"), READ_ONLY),
                               ("/dev/full", "not a regular file")):
             run = self.start(*MODEL, "--epochs", "100000", summary=summary)
