@@ -77,7 +77,8 @@ std::optional<RoleProcesses::Holdings> ChaosRun::count_when_whole() {
   return processes_.count();
 }
 
-/// Counts until nothing is left of what is under way, or time is up.
+/// Counts until nothing is left of what is under way but the links that there
+/// may be, or time is up.
 std::optional<RoleProcesses::Holdings> ChaosRun::count_settled() {
   const auto end = Clock::now() + settle_deadline;
   for (;;) {
@@ -86,7 +87,7 @@ std::optional<RoleProcesses::Holdings> ChaosRun::count_settled() {
       return std::nullopt;
     if (Clock::now() > end
         || (held->descriptors <= before_->descriptors
-            && held->sockets <= before_->sockets))
+            && held->sockets <= before_->sockets + link_ends_))
       return held;
     std::this_thread::sleep_for(look_period);
   }

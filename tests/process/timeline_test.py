@@ -8,7 +8,7 @@ import re
 import signal
 import unittest
 
-from cluster import ENDLESS, Run, troupe
+from cluster import ENDLESS, Run, troupe, wait_for
 from own_folder import OwnFolder
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
@@ -82,27 +82,45 @@ class Timeline(OwnFolder):
             self.check_steps(trace.of(worker, "compute"), summary["steps"])
             self.check_steps(trace.of(worker, "reduce"), summary["steps"])
 
-    def test_readers_read_and_workers_wait_for_them(self):
+    def test_readers_read(self):
+        roles = ["ps:0", "reader:0", "worker:0", "worker:1"]
         for way in ([], ["--processes"]):
             with self.subTest(way=way):
-                trace, summary = self.draw(*SERVED, *way, "--readers", "2",
+                trace, summary = self.draw(*SERVED, *way, "--readers", "1",
                                            "--steps", "60")
-                self.assertEqual(trace.roles(), ["ps:0", "reader:0",
-                                                 "reader:1", "worker:0",
-                                                 "worker:1"])
-                self.check_ledger(summary, trace.roles())
-                roles = summary["ledger"]["roles"]
-                for number in "01":
-                    self.assertGreater(
-                        len(trace.of(f"reader:{number}", "read")), 60)
-                    self.assertEqual(roles[f"reader:{number}"]["data"], 0)
-                    # Its first step begins before any reader is linked.
-                    worker = f"worker:{number}"
-                    self.assertEqual(trace.of(worker, "data")[0]["args"]["step"],
-                                     1)
-                    self.assertGreater(roles[worker]["data"], 0)
+                self.assertEqual(trace.roles(), roles)
+                self.check_ledger(summary, roles)
+                self.assertGreaterEqual(len(trace.of("reader:0", "read")), 120)
+                for worker in roles[2:]:
                     self.check_steps(trace.of(worker, "compute"),
                                      summary["steps"])
+
+    def test_a_wait_for_samples_is_no_computing(self):
+        path = self.path("run.trace.json")
+        with Run(*JOB, *SERVED, "--processes", "--readers", "1", "--loss-ms",
+                 "30000", "--timeline", path, *ENDLESS) as run:
+            run.wait_for_step(20)
+            run.kill("reader:0", signal.SIGSTOP)
+            wait_for(lambda: run.metric(
+                "troupe_waits_for", r'[^}]*awaited="reader:0"[^}]*') == 1,
+                "a worker waits for the reader")
+            run.kill("reader:0", signal.SIGCONT)
+            run.wait_for_step(run.step() + 5)
+            summary = run.end()
+        trace = Trace(path)
+        self.check_ledger(summary, trace.roles())
+        roles = summary["ledger"]["roles"]
+        waits = [(span["dur"] / 1e6, span["args"]["step"], worker)
+                 for worker in ("worker:0", "worker:1")
+                 for span in trace.of(worker, "data")]
+        longest, step, worker = max(waits)
+        self.assertGreater(longest, 0.5)
+        self.assertGreater(step, 20)
+        self.assertGreaterEqual(roles[worker]["data"], longest * 0.999)
+        self.assertEqual(roles["reader:0"]["data"], 0)
+        around, = [span for span in trace.of(worker, "compute")
+                   if span["args"]["step"] == step]
+        self.assertGreaterEqual(around["dur"] / 1e6, longest)
 
     def test_stages_have_each_micro_batch_forward_and_backward(self):
         trace, summary = self.draw(
