@@ -64,16 +64,17 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
   uint64_t killed = 0;
   uint64_t may_be_lost = 0;
   bool coordinator_died = false;
-  for (const auto& fault : evidence.faults)
-    if (fault.role.kind == RoleKind::reader) {
+  for (const auto& fault : evidence.faults) {
+    if (fault.role.kind == RoleKind::reader)
       continue; // it is in no epoch: nothing has to recover
-    } else if (loses_role(fault.kind)) {
+    if (loses_role(fault.kind)) {
       ++killed;
       coordinator_died = coordinator_died
                          || fault.role.kind == RoleKind::coordinator;
     } else if (fault.kind == ChaosKind::stop && fault.amount > borne_pause_ms
                && fault.role.kind != RoleKind::coordinator)
       ++may_be_lost;
+  }
   if (evidence.faults.size() < evidence.asked)
     failures.push_back(std::to_string(evidence.faults.size()) + " of "
                        + std::to_string(evidence.asked)
