@@ -73,8 +73,10 @@ void wait_for_samples(const StepView& view, std::vector<RoleId>& awaited,
     const auto& readers = member.readers.empty() ? view.absent_readers
                                                  : member.readers;
     wait_all(out, {member.role}, readers, "samples");
-    if (!readers.empty())
-      std::erase(awaited, member.role);
+    // One that was done early waits for samples of the next step.
+    if (readers.empty()
+        || (std::erase(awaited, member.role) == 0 && !view.leased))
+      continue;
     for (auto reader : readers)
       if (std::ranges::find(all, reader) == all.end())
         all.push_back(reader);

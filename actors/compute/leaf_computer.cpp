@@ -116,6 +116,7 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
       gate->await_all();
     result.nodes = std::move(sums);
   } catch (const PassAbandoned&) {
+    take_data_seconds(); // they are no step's
     result = {};
     result.step = step;
     result.abandoned = true;

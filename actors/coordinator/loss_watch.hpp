@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-/// Says once of a run that it has diverged. A gradient or a training loss that
-/// is not finite ends the run; what an update made of the weights shows on
-/// held-out samples alone.
+/// Says once, of what a coordinator sees of a run, that it has diverged. A
+/// gradient or a training loss that is not finite ends the run; what an update
+/// made of the weights shows on held-out samples alone.
 class LossWatch {
 public:
   /// The line for the user; empty: there is nothing to say, or it was said.

@@ -196,8 +196,7 @@ std::string other_meaning(const Job& job, const std::string& path) {
   if (!theirs->characters.empty() && !own.characters.empty()
       && theirs->characters != own.characters)
     return "text has other characters than that of";
-  if (!theirs->tokenizer.empty() && !own.tokenizer.empty()
-      && theirs->tokenizer != own.tokenizer)
+  if (theirs->of_text() && own.of_text() && theirs->tokenizer != own.tokenizer)
     return "text has another tokenizer than that of";
   return {};
 }
@@ -251,7 +250,10 @@ bool keep_split(JobOptions& options, const std::string& path) {
   const auto asked = as_trained(parse_data_spec(options.data), trained,
                                 metadata.contains("columns"));
   std::sort(trained.options.begin(), trained.options.end());
-  if (without_split(trained) != without_split(asked))
+  const auto kept = kept_columns(path);
+  const bool tokens = kept && !kept->tokenizer.empty();
+  if (tokens ? trained.kind != asked.kind || trained.where != asked.where
+             : without_split(trained) != without_split(asked))
     return false;
   double held_out = 0;
   const auto& text = fraction->second;
@@ -260,7 +262,8 @@ bool keep_split(JobOptions& options, const std::string& path) {
   if (read.ec != std::errc{} || !(held_out > 0 && held_out < 1))
     throw InputError(path + ": its eval_fraction is " + text
                      + ", no number between 0 and 1");
-  const bool other_rule = asked != without_split(asked) && asked != trained;
+  const bool other_rule = !tokens && asked != without_split(asked)
+                          && asked != trained;
   if (other_rule
       || (options.eval_fraction != 0 && options.eval_fraction != held_out))
     throw InputError("--data " + options.data + " with --eval-fraction "
@@ -269,7 +272,8 @@ bool keep_split(JobOptions& options, const std::string& path) {
                      + data->second + ", " + text
                      + "), which saw some of them; give those, or leave them "
                        "out");
-  options.data = data->second;
+  if (!tokens) // who loads them takes the tokenizer that is kept
+    options.data = data->second;
   options.eval_fraction = held_out;
   return true;
 }

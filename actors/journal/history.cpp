@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 namespace troupe {
 namespace {
@@ -18,7 +17,7 @@ using Lists = std::vector<std::vector<uint32_t>>;
 constexpr uint64_t max_steps = uint64_t{1} << 52;
 
 /// Events that whoever shows the run begins with.
-constexpr std::ptrdiff_t max_newest = 200;
+constexpr size_t max_newest = 200;
 
 uint64_t bounded(uint64_t steps) {
   if (steps > max_steps)
@@ -150,19 +149,18 @@ revoked_in(const JournalEvent& event) {
 
 JobHistory read_history(const std::vector<JournalEvent>& events) {
   JobHistory history;
-  for (const auto& event : events) {
+  for (const auto& event : events)
     try {
       read_event(event, history);
     } catch (const std::exception& failure) {
       throw InputError("event " + std::to_string(event.id) + " (" + event.kind
                        + "): " + failure.what());
     }
-    if (event.kind != "commits")
-      history.newest.push_back(event);
-  }
-  if (std::ssize(history.newest) > max_newest)
-    history.newest.erase(history.newest.begin(),
-                         history.newest.end() - max_newest);
+  for (auto event = events.rbegin();
+       event != events.rend() && history.newest.size() < max_newest; ++event)
+    if (event->kind != "commits")
+      history.newest.push_back(*event);
+  std::ranges::reverse(history.newest);
   return history;
 }
 

@@ -187,9 +187,14 @@ int export_for_transformers(const std::string& path, const std::string& out) {
                     {{"format", "pt"}});
   write_atomically(out + "/config.json",
                    {std::as_bytes(std::span{model.config})});
+  const auto tokenizer = out + "/tokenizer.json";
   if (kept.columns && !kept.columns->tokenizer.empty())
-    write_atomically(out + "/tokenizer.json",
+    write_atomically(tokenizer,
                      {std::as_bytes(std::span{kept.columns->tokenizer})});
+  else if (fs::exists(tokenizer, failure))
+    throw InputError(tokenizer
+                     + ": is of other weights, as these know none; "
+                       "name another --out");
   std::printf("%zu tensors written to %s, for transformers\n",
               model.tensors.size(), out.c_str());
   return 0;

@@ -113,7 +113,8 @@ Alphabet alphabet_of(const Settings& settings, const KeptModel& kept,
     out.characters = kept.columns->characters;
   if (!named.empty())
     out.tokenizer = read_tokenizer(named, nullptr);
-  else if (kept.columns && !kept.columns->tokenizer.empty())
+  else if (!settings.generate.ids && kept.columns
+           && !kept.columns->tokenizer.empty())
     out.tokenizer.emplace(kept.columns->tokenizer, settings.checkpoint);
   if (out.tokenizer && out.tokenizer->vocabulary() > vocabulary)
     throw InputError(
@@ -155,7 +156,8 @@ Written write_tokens(kernels::TokenStream& stream, const Alphabet& alphabet,
     if (std::fflush(stdout) != 0)
       return out;
     ++out.tokens;
-    out.ends_line = text.ends_with('\n');
+    if (!text.empty()) // as a number is that no token has
+      out.ends_line = text.ends_with('\n');
   }
   return out;
 }

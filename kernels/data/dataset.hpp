@@ -162,6 +162,9 @@ struct ReadLimits {
   bool unlabelled = false;
   /// Where places that are URLs are read; null: they are refused.
   std::shared_ptr<const FileStore> store = nullptr;
+  /// Weights know text by this (Tokenizer::json()); empty: by characters, or
+  /// nothing is known.
+  std::string tokenizer{};
 };
 
 /// Loads what a specification names. Vocabulary, classes, widths and

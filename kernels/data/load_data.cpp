@@ -175,8 +175,11 @@ DataSpec as_fitted(DataSpec spec, const FittedColumns& fitted) {
 }
 
 SplitData load_data(const DataSpec& given, const HeldOut& held_out,
-                    const ReadLimits& limits,
+                    const ReadLimits& limited,
                     const std::shared_ptr<FittedColumns>& fitted) {
+  auto limits = limited;
+  if (fitted)
+    limits.tokenizer = fitted->tokenizer;
   const auto spec = fitted ? as_fitted(given, *fitted) : given;
   if (held_out.fraction == 0 && without_split(spec) != spec)
     refuse(spec, "says which samples are held out, but none are; add "

@@ -1,17 +1,18 @@
 #include "kernels/data/text.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/columns/column_rule.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/files/byte_source.hpp"
 #include "kernels/files/file_list.hpp"
 #include "kernels/files/free_memory.hpp"
-#include "kernels/files/shown_text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <optional>
 
 namespace troupe {
 
@@ -166,9 +167,14 @@ std::string text_in(const DataFile& file) {
 }
 
 /// Adds the tokens of a text.
-/// Errors: InputError where more than one in a hundred characters have none.
+/// Errors: InputError where it has more than one character (or byte) in a
+/// hundred bytes without one.
 void add_tokens(Tokenizer& tokenizer, const std::string& text,
                 const std::string& name, Dataset& out) {
+  // What its steps make of it, and its tokens.
+  constexpr uint64_t most_copies = 4;
+  need_memory(most_copies * text.size(), name + ": making tokens of it",
+              "take a part of it");
   const auto left_out = tokenizer.encode(text, out.tokens);
   refuse_too_many(out.tokens, name);
   if (left_out * known_per_unknown > text.size())
@@ -178,37 +184,38 @@ void add_tokens(Tokenizer& tokenizer, const std::string& text,
   out.left_out += left_out;
 }
 
-Dataset read_tokens(const DataSpec& spec, const std::string& place,
+/// The tokenizer that a specification, or who knows the weights, names.
+std::optional<Tokenizer> tokenizer_of(const DataSpec& spec,
+                                      const ReadLimits& limits) {
+  std::optional<Tokenizer> out;
+  const auto place = option(spec, "tokenizer");
+  if (place)
+    out = read_tokenizer(*place, limits.store);
+  if (limits.tokenizer.empty())
+    return out;
+  if (option(spec, "level"))
+    refuse(spec, "the weights were trained with a tokenizer; leave level= out");
+  if (out && out->json() != limits.tokenizer)
+    refuse(spec, "the weights were trained with another tokenizer; leave "
+                 "tokenizer= out, which takes theirs");
+  if (!out)
+    out.emplace(limits.tokenizer, "the tokenizer of the weights");
+  return out;
+}
+
+Dataset read_tokens(const DataSpec& spec, Tokenizer& tokenizer,
                     const ReadLimits& limits) {
-  auto tokenizer = read_tokenizer(place, limits.store);
   Dataset result;
   result.shape.vocabulary = tokenizer.vocabulary();
   for (const auto& file : list_files(spec.where, limits.store))
     add_tokens(tokenizer, text_in(file), file.name(), result);
   result.fitted = std::make_shared<FittedColumns>();
   result.fitted->tokenizer = tokenizer.json();
+  if (kept_bytes(*result.fitted) > most_vocabulary_bytes)
+    refuse(spec, "its tokenizer takes more than "
+                   + std::to_string(most_vocabulary_bytes)
+                   + " bytes with the weights");
   return result;
-}
-
-/// Makes tokens of a part that was read as characters, or bytes.
-void tokenize(const std::shared_ptr<FittedColumns>& kept, bool bytes_only,
-              Dataset& part) {
-  Tokenizer tokenizer{kept->tokenizer, "the tokenizer of the weights"};
-  std::string text;
-  text.reserve(part.tokens.size());
-  for (auto character : part.tokens)
-    if (bytes_only)
-      text += static_cast<char>(character);
-    else
-      text += utf8_of(character);
-  if (bytes_only && !is_utf8(text))
-    throw InputError(part.name
-                     + ": is not UTF-8, which the tokenizer of the weights is "
-                       "for; convert it");
-  part.tokens.clear();
-  add_tokens(tokenizer, text, part.name, part);
-  part.shape.vocabulary = tokenizer.vocabulary();
-  part.fitted = kept;
 }
 
 /// The characters that occur, ascending.
@@ -309,8 +316,8 @@ void check_text(const DataSpec& spec) {
 
 Dataset read_text(const DataSpec& spec, const ReadLimits& limits) {
   Dataset result;
-  if (const auto place = option(spec, "tokenizer")) {
-    result = read_tokens(spec, *place, limits);
+  if (auto tokenizer = tokenizer_of(spec, limits)) {
+    result = read_tokens(spec, *tokenizer, limits);
   } else {
     const bool bytes_only = is_byte_level(spec);
     result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
@@ -341,17 +348,13 @@ void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval) {
 
 void number_text(const DataSpec& spec,
                  const std::shared_ptr<FittedColumns>& kept, Dataset& part) {
-  if (option(spec, "tokenizer")) {
-    if (!part.fitted) // it was held out
-      part.fitted = kept;
-    else if (part.fitted->tokenizer != kept->tokenizer)
-      refuse(spec, "the weights were trained with another tokenizer; leave "
-                   "tokenizer= out, which takes theirs");
-  } else if (!kept->tokenizer.empty()) {
-    tokenize(kept, is_byte_level(spec), part);
-  } else if (!is_byte_level(spec)) {
+  if (!kept->tokenizer.empty())
+    part.fitted = kept; // it was read by that
+  else if (option(spec, "tokenizer"))
+    refuse(spec, "the weights know characters and no tokens; leave tokenizer= "
+                 "out");
+  else if (!is_byte_level(spec))
     number(kept, part, "the text that the weights were trained on");
-  }
 }
 
 } // namespace troupe

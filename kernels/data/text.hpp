@@ -14,8 +14,8 @@ void check_text(const DataSpec& spec);
 
 /// Reads code points, bytes or tokens.
 /// Errors: InputError with file and byte (no UTF-8, more than 2^31 - 1
-/// characters, an empty file); with a tokenizer: as Tokenizer, or when more
-/// than one in a hundred characters have no token.
+/// characters, an empty file); with a tokenizer: as Tokenizer, when
+/// many characters have no token, and where weights know another one.
 Dataset read_text(const DataSpec& spec, const ReadLimits& limits);
 
 /// Numbers the characters by the training part. Those of the evaluation part
@@ -23,10 +23,9 @@ Dataset read_text(const DataSpec& spec, const ReadLimits& limits);
 /// Errors: InputError when those are more than one in a hundred.
 void fit_text(const DataSpec& spec, Dataset& train, Dataset* eval);
 
-/// Numbers the characters as weights know them, and leaves out others; of
-/// weights with a tokenizer: makes its tokens of a text that was read
-/// otherwise. Errors: InputError when those are more than one in a hundred, or
-/// where the text has another tokenizer.
+/// Numbers the characters as weights know them, and leaves out others; where
+/// they know a tokenizer, the text was read by that (ReadLimits::tokenizer).
+/// Errors: InputError when those are more than one in a hundred.
 void number_text(const DataSpec& spec,
                  const std::shared_ptr<FittedColumns>& kept, Dataset& part);
 

@@ -6,21 +6,21 @@
 namespace troupe {
 
 void AddedTokens::add(std::string text, int32_t token) {
-  begins_[static_cast<unsigned char>(text.front())] = true;
-  const auto place = std::ranges::find_if(texts_, [&](const Text& x) {
+  if (text.empty())
+    return;
+  empty_ = false;
+  auto& texts = texts_[static_cast<unsigned char>(text.front())];
+  const auto place = std::ranges::find_if(texts, [&](const Text& x) {
     return x.text.size() < text.size();
   });
-  texts_.insert(place, {std::move(text), token});
+  texts.insert(place, {std::move(text), token});
 }
 
 AddedTokens::Found AddedTokens::find(std::string_view text, size_t from) const {
-  for (auto at = empty() ? text.size() : from; at < text.size(); ++at) {
-    if (!begins_[static_cast<unsigned char>(text[at])])
-      continue;
-    for (const auto& one : texts_)
+  for (auto at = empty_ ? text.size() : from; at < text.size(); ++at)
+    for (const auto& one : texts_[static_cast<unsigned char>(text[at])])
       if (text.substr(at).starts_with(one.text))
         return {at, at + one.text.size(), one.token};
-  }
   return {text.size(), text.size(), -1};
 }
 

@@ -12,9 +12,8 @@ namespace troupe {
 /// looked at: "<|endoftext|>".
 class AddedTokens {
 public:
-  /// `text` is not empty.
+  /// `text`: an empty one stands nowhere and is left out.
   void add(std::string text, int32_t token);
-  bool empty() const { return texts_.empty(); }
 
   struct Found {
     size_t begin; ///< in bytes
@@ -30,8 +29,8 @@ private:
     std::string text;
     int32_t token;
   };
-  std::vector<Text> texts_; ///< longest first
-  std::array<bool, 256> begins_{};
+  bool empty_ = true;
+  std::array<std::vector<Text>, 256> texts_; ///< by first byte, longest first
 };
 
 } // namespace troupe

@@ -38,8 +38,6 @@ BytePairs::BytePairs(Texts<int32_t> tokens, const std::vector<Merge>& merges,
     std::snprintf(name, sizeof name, "<0x%02X>", byte);
     byte_tokens_.push_back(token_of(name));
   }
-  if (std::ranges::count(byte_tokens_, -1) > 0)
-    byte_tokens_.clear();
 }
 
 int32_t BytePairs::token_of(std::string_view text) const {
@@ -71,6 +69,14 @@ uint64_t BytePairs::encode(std::string_view word, std::vector<int32_t>& out) {
   return left_out;
 }
 
+/// Whether there are tokens for all its bytes.
+bool BytePairs::has_bytes(std::string_view character) const {
+  return !byte_tokens_.empty()
+         && std::ranges::all_of(character, [this](char byte) {
+              return byte_tokens_[static_cast<unsigned char>(byte)] >= 0;
+            });
+}
+
 /// A symbol for each byte or character.
 uint64_t BytePairs::begin(std::string_view word) {
   symbols_.clear();
@@ -81,7 +87,7 @@ uint64_t BytePairs::begin(std::string_view word) {
     const auto character = word.substr(0, bytes);
     word.remove_prefix(bytes);
     const auto token = token_of(character);
-    const bool unknown = token < 0 && byte_tokens_.empty();
+    const bool unknown = token < 0 && !has_bytes(character);
     if (token >= 0)
       symbols_.push_back({token, 0, 0});
     else if (!unknown)

@@ -73,6 +73,7 @@ private:
   };
 
   int32_t token_of(std::string_view text) const;
+  bool has_bytes(std::string_view character) const;
   uint64_t begin(std::string_view word);
   void merge();
   void consider(uint32_t at);
@@ -81,7 +82,7 @@ private:
   Texts<int32_t> tokens_;
   std::unordered_map<uint64_t, Ranked> merges_; ///< by both tokens
   Options options_;
-  std::vector<int32_t> byte_tokens_; ///< of <0x00> to <0xFF>; empty: not all
+  std::vector<int32_t> byte_tokens_; ///< of <0x00> to <0xFF>; -1: none
   Texts<Known> known_;               ///< words that came before
   std::vector<Symbol> symbols_;
   std::vector<Candidate> candidates_;

@@ -16,6 +16,9 @@ namespace {
 
 using Kind = NormalForm::Kind;
 
+constexpr double max_growth = 16;
+constexpr size_t max_prepended = 1024;
+
 int options_of(Kind kind) {
   const int composed = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
   const int apart = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
@@ -86,6 +89,11 @@ std::string replaced(std::string_view text, const std::string& from,
 void NormalForm::add(Step step, const std::string& where) {
   if (step.kind == Kind::replace && step.from.empty())
     throw InputError(where + ": its normalizer replaces an empty text");
+  if (step.kind == Kind::replace)
+    growth_ *= std::max(1.0, static_cast<double>(step.to.size())
+                               / static_cast<double>(step.from.size()));
+  if (growth_ > max_growth || step.to.size() > max_prepended)
+    throw InputError(where + ": its normalizer makes a text much longer");
   steps_.push_back(std::move(step));
 }
 

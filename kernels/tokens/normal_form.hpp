@@ -16,7 +16,8 @@ public:
     std::string to;   ///< replace, prepend: by this one
   };
 
-  /// Errors: InputError naming `where` (an empty text is replaced).
+  /// Errors: InputError naming `where` (an empty text is replaced, or one by a
+  /// much longer one: a text may grow to sixteen times its length in all).
   void add(Step step, const std::string& where);
   bool empty() const { return steps_.empty(); }
 
@@ -25,6 +26,7 @@ public:
 
 private:
   std::vector<Step> steps_;
+  double growth_ = 1; ///< of replaced texts, at most
 };
 
 } // namespace troupe

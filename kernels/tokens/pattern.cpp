@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-constexpr uint32_t max_steps = 10'000'000;  ///< of a match
+constexpr uint32_t max_tries = 10'000'000;  ///< of a match
 constexpr uint32_t max_heap_kib = 64 << 10; ///< the same
 constexpr size_t min_stack = size_t{32} << 10;
 constexpr size_t max_stack = size_t{8} << 20;
@@ -56,7 +56,8 @@ Pattern::Pattern(const std::string& expression, const std::string& where)
   size_t at = 0;
   auto& own = *compiled_;
   own.code = pcre2_compile(units(expression), expression.size(),
-                           PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                           PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE
+                             | PCRE2_NEVER_BACKSLASH_C,
                            &code, &at, nullptr);
   if (own.code == nullptr)
     throw InputError(where + ": " + in_quotes(expression)
@@ -69,7 +70,7 @@ Pattern::Pattern(const std::string& expression, const std::string& where)
   own.stack = pcre2_jit_stack_create(min_stack, max_stack, nullptr);
   if (own.found == nullptr || own.limits == nullptr)
     throw std::bad_alloc{};
-  pcre2_set_match_limit(own.limits, max_steps);
+  pcre2_set_match_limit(own.limits, max_tries);
   pcre2_set_heap_limit(own.limits, max_heap_kib);
   pcre2_jit_stack_assign(own.limits, nullptr, own.stack);
 }

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// A regular expression as tokenizers have them: Perl's syntax, over Unicode.
-/// Owner: one thread at a time.
+/// A regular expression as tokenizers have them: Perl's syntax, over Unicode;
+/// ^ and $ stand at each line. Owner: one thread at a time.
 class Pattern {
 public:
   /// `where`: the file that holds it, for errors.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <new>
 #include <utility>
 
 namespace troupe {
@@ -20,8 +21,9 @@ using Names = BytePairs::Texts<int32_t>;
 
 constexpr size_t max_depth = 16;
 constexpr size_t max_added = 10'000;
+constexpr size_t max_steps = 32; ///< of a part of a file
 /// Where no step cuts a text into words it is one.
-constexpr size_t max_word_bytes = size_t{64} << 20;
+constexpr size_t max_word_bytes = size_t{16} << 20;
 /// Stands for a blank in tokens of characters.
 constexpr std::string_view blank_marker = "\u2581";
 
@@ -31,20 +33,6 @@ constexpr auto byte_level_words =
 
 std::string type_of(const Json& step) {
   return step.value("type", std::string{});
-}
-
-/// The steps of one that may be a sequence of them; none of null.
-std::vector<Json> steps_of(const Json& file, const char* key,
-                           const char* several) {
-  const auto found = file.find(key);
-  if (found == file.end() || found->is_null())
-    return {};
-  if (type_of(*found) != "Sequence")
-    return {*found};
-  std::vector<Json> out;
-  for (const auto& step : found->at(several))
-    out.push_back(step);
-  return out;
 }
 
 /// A regular expression for what a step's `pattern` says.
@@ -92,13 +80,27 @@ private:
            + in_quotes(type_of(step)) + " that is not available");
   }
 
+  /// The steps of one that may be a sequence of them; none of null.
+  std::vector<Json> steps_of(const char* key, const char* several) const {
+    const auto found = file_.find(key);
+    if (found == file_.end() || found->is_null())
+      return {};
+    if (type_of(*found) != "Sequence")
+      return {*found};
+    const auto& list = found->at(several);
+    if (list.size() > max_steps)
+      refuse("its " + std::string{key} + " has more than "
+             + std::to_string(max_steps) + " steps");
+    return std::vector<Json>(list.begin(), list.end());
+  }
+
   void read_normalizer() {
     using Kind = NormalForm::Kind;
     static const std::map<std::string, Kind> forms{{"NFC", Kind::nfc},
                                                    {"NFD", Kind::nfd},
                                                    {"NFKC", Kind::nfkc},
                                                    {"NFKD", Kind::nfkd}};
-    for (const auto& step : steps_of(file_, "normalizer", "normalizers")) {
+    for (const auto& step : steps_of("normalizer", "normalizers")) {
       const auto type = type_of(step);
       if (const auto form = forms.find(type); form != forms.end())
         out_.form_.add({form->second, {}, {}}, out_.where_);
@@ -117,10 +119,13 @@ private:
   }
 
   void read_words() {
-    const auto steps = steps_of(file_, "pre_tokenizer", "pretokenizers");
+    const auto steps = steps_of("pre_tokenizer", "pretokenizers");
     for (size_t i = 0; i < steps.size(); ++i) {
       const auto& step = steps[i];
       const auto type = type_of(step);
+      if (bytes_) // there it would see the characters that stand for them
+        refuse("its pre_tokenizer has a step behind ByteLevel, which is not "
+               "available");
       if (type == "ByteLevel")
         read_byte_level(step, i == 0);
       else if (type == "Split")
@@ -137,6 +142,11 @@ private:
   }
 
   void cut(const std::string& expression, WordSplit::Keep keep) {
+    // They mean something else to the library that these are written for.
+    for (const auto* sign : {"\\h", "\\H", "(?m"})
+      if (expression.find(sign) != std::string::npos)
+        refuse("its pre_tokenizer has an expression with " + std::string{sign}
+               + ", which is not available");
     out_.words_.cut(Pattern{expression, out_.where_}, keep);
   }
 
@@ -173,6 +183,9 @@ private:
                                    step.value("add_prefix_space", true)
                                      ? std::string{"always"}
                                      : std::string{"never"});
+    if (blank.empty()
+        || (scheme != "never" && scheme != "first" && scheme != "always"))
+      refuse("its Metaspace is none that is available");
     if (scheme != "never")
       out_.prefix_ = blank;
     out_.prefix_first_ = scheme == "first";
@@ -206,7 +219,7 @@ private:
     if (const auto unknown = text_at(model, "unk_token"); !unknown.empty())
       options.unknown = id_of(unknown);
     read_pieces(options.byte_fallback);
-    if (cuts_nothing_ && begins_words_with_blanks())
+    if (cuts_nothing_ && !options.whole_words && begins_words_with_blanks())
       cut("\u2581+[^\u2581]*|[^\u2581]+", WordSplit::Keep::all);
     out_.pairs_.emplace(texts(), merges, options);
   }
@@ -287,7 +300,7 @@ private:
   /// The bytes of each token, as a text has them.
   void read_pieces(bool byte_fallback) {
     std::string blank;
-    for (const auto& step : steps_of(file_, "decoder", "decoders"))
+    for (const auto& step : steps_of("decoder", "decoders"))
       if (type_of(step) == "Metaspace")
         blank = step.at("replacement").get<std::string>();
       else if (type_of(step) == "Replace"
@@ -359,7 +372,7 @@ Tokenizer::Tokenizer(const std::string& json, const std::string& where)
       throw InputError(where + ": has more than 64 MiB");
     if (kernels::nested_deeper(json, max_depth))
       throw InputError(where + ": is nested too deeply");
-    const auto file = Json::parse(json);
+    auto file = Json::parse(json);
     Json kept{{"version", "1.0"},
               {"truncation", nullptr},
               {"padding", nullptr},
@@ -367,10 +380,12 @@ Tokenizer::Tokenizer(const std::string& json, const std::string& where)
     for (const auto* key :
          {"added_tokens", "normalizer", "pre_tokenizer", "decoder", "model"})
       if (const auto part = file.find(key); part != file.end())
-        kept[key] = *part;
+        kept[key] = std::move(*part);
     json_ = kept.dump();
     Reader{*this, kept}.read();
   } catch (const InputError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& failure) {
     throw InputError(where + ": is no tokenizer.json ("
@@ -425,7 +440,7 @@ uint64_t Tokenizer::encode_words(std::string_view text, bool first,
   words_.split(text, [&](std::string_view word) {
     if (word.size() > max_word_bytes)
       throw InputError(where_
-                       + ": makes a word of more than 64 MiB of a text; "
+                       + ": makes a word of more than 16 MiB of a text; "
                          "cut that into files");
     left_out += pairs_->encode(word, out);
   });

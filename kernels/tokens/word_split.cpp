@@ -6,7 +6,7 @@
 namespace troupe {
 
 void WordSplit::cut(Pattern pattern, Keep keep) {
-  steps_.push_back({{std::move(pattern)}, keep, {}});
+  steps_.push_back({std::move(pattern), keep, {}});
 }
 
 void WordSplit::cut_before(const std::string& marker) {
@@ -18,7 +18,7 @@ void WordSplit::go_on(size_t step, std::string_view text, const Take& take) {
     return;
   if (step == steps_.size())
     return take(text);
-  if (!steps_[step].pattern.empty())
+  if (steps_[step].pattern)
     return match(step, text, take);
   const auto& marker = steps_[step].marker;
   while (!text.empty()) {
@@ -37,7 +37,7 @@ void WordSplit::match(size_t step, std::string_view text, const Take& take) {
     done = end;
   };
   while (done < text.size()) {
-    const auto found = steps_[step].pattern.front().find(text, done);
+    const auto found = steps_[step].pattern->find(text, done);
     if (!found)
       break;
     hand_on(found->begin, keep != Keep::matches);

@@ -3,6 +3,7 @@
 #include "kernels/tokens/pattern.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,7 @@ public:
 
 private:
   struct Step {
-    std::vector<Pattern> pattern; ///< none: the marker
+    std::optional<Pattern> pattern; ///< none: the marker
     Keep keep = Keep::all;
     std::string marker;
   };

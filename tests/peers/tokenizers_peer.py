@@ -168,7 +168,7 @@ def main():
                 file.write(text)
         found, _ = ours(path, paths)
         different = sum(a != theirs.encode(text, add_special_tokens=False).ids
-                        for a, text in zip(found, texts))
+                        for a, text in zip(found, texts, strict=True))
         wrong += different
         with open(paths[0], "w", encoding="utf-8", newline="") as file:
             file.write(long_text)

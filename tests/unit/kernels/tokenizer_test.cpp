@@ -75,10 +75,11 @@ Ints tokens_of(const Json& file, const std::string& text,
   return out;
 }
 
-void check_tokens(const Json& file, const std::string& text,
-                  const Ints& wanted) {
+void check_tokens(const Json& file, const std::string& text, const Ints& wanted,
+                  uint64_t left_out = 0) {
   BOOST_TEST_CONTEXT(text)
-  BOOST_TEST(tokens_of(file, text) == wanted, boost::test_tools::per_element());
+  BOOST_TEST(tokens_of(file, text, left_out) == wanted,
+             boost::test_tools::per_element());
 }
 
 void refuses(const Json& file, std::vector<std::string> words) {
@@ -134,6 +135,9 @@ BOOST_AUTO_TEST_CASE(added_tokens_stand_for_themselves) {
   file["added_tokens"] = {added("<a>", 20), added("<a>b", 21),
                           added("é", 22, true)};
   check_tokens(file, "a<a>bc<a>", {0, 21, 2, 20});
+  file["normalizer"] = {
+    {"type", "Replace"}, {"pattern", {{"String", "é"}}}, {"content", ""}};
+  check_tokens(file, std::string{"a\0é<a>", 7}, {0, 20}, 1);
   file["normalizer"] = {{"type", "NFC"}};
   check_tokens(file, "<a>e\u0301a", {20, 22, 0});
   Tokenizer made{file.dump(), "t.json"};
@@ -170,8 +174,8 @@ BOOST_AUTO_TEST_CASE(characters_that_are_unknown_become_bytes) {
   check_tokens(file, "aé", {4, 100 + 0xc3, 100 + 0xa9});
   Tokenizer made{file.dump(), "t.json"};
   BOOST_TEST(text_of(made, "é\n  b") == " é\n  b");
-  vocabulary.erase("<0xA9>"); // not all of them: none
-  check_tokens(file, "aé", {4, 0});
+  vocabulary.erase("<0xA9>"); // then those of é are none
+  check_tokens(file, "aéà", {4, 0, 100 + 0xc3, 100 + 0xa0});
 }
 
 BOOST_AUTO_TEST_CASE(blanks_are_put_before_words_in_three_ways) {
@@ -202,6 +206,19 @@ BOOST_AUTO_TEST_CASE(what_is_not_built_is_refused_by_its_name) {
   refuses(with("/normalizer/type", "Lowercase"), {"normalizer", "Lowercase"});
   refuses(with("/pre_tokenizer/type", "BertPreTokenizer"),
           {"pre_tokenizer", "BertPreTokenizer"});
+  refuses(with("/normalizer", {{"type", "Replace"},
+                               {"pattern", {{"String", "a"}}},
+                               {"content", std::string(17, 'a')}}),
+          {"much longer"});
+  refuses(with("/pre_tokenizer",
+               {{"type", "Sequence"},
+                {"pretokenizers", {words_of_gpt2, words_of_gpt2}}}),
+          {"behind ByteLevel"});
+  refuses(with("/pre_tokenizer",
+               {{"type", "Sequence"},
+                {"pretokenizers",
+                 Json(40, {{"type", "Digits"}, {"individual_digits", true}})}}),
+          {"more than 32 steps"});
   auto masked = added("<m>", 3);
   masked["lstrip"] = true;
   refuses(with("/added_tokens", {masked}), {"<m>", "lstrip"});
@@ -239,6 +256,8 @@ BOOST_AUTO_TEST_CASE(an_expression_is_one_and_ends) {
   };
   file["pre_tokenizer"] = split("a(b");
   refuses(file, {"a(b", "no regular expression"});
+  file["pre_tokenizer"] = split(R"(\h+)");
+  refuses(file, {R"(\h)", "not available"});
   file["pre_tokenizer"] = split("(?:a|a)*b");
   Tokenizer slow{file.dump(), "t.json"};
   Ints out;
@@ -262,12 +281,10 @@ BOOST_AUTO_TEST_CASE(a_text_is_read_as_tokens_and_weights_keep_them) {
   const auto kept = std::make_shared<FittedColumns>(
     fitted_columns_from_json(to_json(*train->fitted), "w"));
   BOOST_TEST((*kept == *train->fitted));
-  for (const std::string& spec : {all + with, first, first + "?level=byte"}) {
+  for (const std::string& spec : {all + with, all}) {
     const auto read = load_data(parse_data_spec("text:" + spec), {}, {}, kept);
     BOOST_TEST(read.train->shape.vocabulary == 13u);
-    BOOST_TEST(Ints(read.train->tokens.begin(), read.train->tokens.begin() + 4)
-                 == Ints(wanted.begin(), wanted.begin() + 4),
-               boost::test_tools::per_element());
+    BOOST_TEST(read.train->tokens == wanted, boost::test_tools::per_element());
   }
   const auto parts = load("text:" + first + with, 0.25);
   BOOST_TEST(parts.train->tokens.size() == 3u);
@@ -275,6 +292,15 @@ BOOST_AUTO_TEST_CASE(a_text_is_read_as_tokens_and_weights_keep_them) {
   BOOST_TEST(parts.eval->fitted == parts.train->fitted);
   BOOST_TEST(load("text:" + first + with, "text:" + first).eval->tokens.size()
              == 4u);
+
+  // It is the same part that is held out, whoever names the tokenizer.
+  const auto held = load_data(parse_data_spec("text:" + all), {0.5, {}}, {},
+                              kept);
+  BOOST_TEST(held.eval->tokens == Ints(wanted.begin() + 3, wanted.end()),
+             boost::test_tools::per_element());
+  BOOST_CHECK_EXCEPTION(
+    load_data(parse_data_spec("text:" + first + "?level=byte"), {}, {}, kept),
+    InputError, says({"leave level= out"}));
 
   file["model"]["merges"].erase(0);
   const auto other = folder.put("other.json", file.dump());
