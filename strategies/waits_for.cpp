@@ -63,6 +63,19 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
   return computing;
 }
 
+/// Of whom a member waits for samples: of those that it says, as far as the job
+/// has them or lacks them, else of all that are absent.
+std::vector<RoleId> asked_by(const StepView& view, const Member& member) {
+  std::vector<RoleId> out;
+  for (auto reader : member.readers)
+    if (std::ranges::find(view.readers, reader, &StepView::Reader::role)
+          != view.readers.end()
+        || std::ranges::find(view.absent_readers, reader)
+             != view.absent_readers.end())
+      out.push_back(reader);
+  return out.empty() ? view.absent_readers : out;
+}
+
 /// Who waits for samples waits for its readers: they are awaited in its place.
 void wait_for_samples(const StepView& view, std::vector<RoleId>& awaited,
                       WaitsFor& out) {
@@ -70,8 +83,7 @@ void wait_for_samples(const StepView& view, std::vector<RoleId>& awaited,
   for (const auto& member : view.members) {
     if (!member.awaits_samples || is_silent(view, member))
       continue;
-    const auto& readers = member.readers.empty() ? view.absent_readers
-                                                 : member.readers;
+    const auto readers = asked_by(view, member);
     wait_all(out, {member.role}, readers, "samples");
     // One that was done early waits for samples of the next step.
     if (readers.empty()

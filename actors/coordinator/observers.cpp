@@ -109,7 +109,7 @@ void CoordinatorState::show_members() {
 void CoordinatorState::on(const MetricsReport& report) {
   silence_.heard(report.role, steady_ms());
   if (report.awaits_samples && present_.contains(report.role))
-    lack_samples_[report.role] = report.readers;
+    lack_samples_[report.role] = {report.readers.begin(), report.readers.end()};
   else
     lack_samples_.erase(report.role);
   if (report.samples.empty())

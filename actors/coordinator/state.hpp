@@ -244,7 +244,7 @@ private:
   RunEnding ending_;
   std::map<RoleId, uint64_t> paused_;
   /// Workers that say so, and whom they have asked.
-  std::map<RoleId, std::vector<RoleId>> lack_samples_;
+  std::map<RoleId, std::set<RoleId>> lack_samples_;
   Clock::time_point joined_, touched_, shown_; ///< last join, progress, report
   SilenceWatch silence_;
   uint64_t sign_ms_ = usual_sign_ms; ///< between two signs of life of a process

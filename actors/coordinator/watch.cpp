@@ -123,7 +123,7 @@ StepView CoordinatorState::view_of_step() const {
     if (const auto lacks = lack_samples_.find(role);
         lacks != lack_samples_.end()) {
       member.awaits_samples = true;
-      member.readers = lacks->second;
+      member.readers.assign(lacks->second.begin(), lacks->second.end());
     }
     view.members.push_back(member);
   }

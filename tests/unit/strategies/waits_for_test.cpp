@@ -127,6 +127,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_samples_is_held_up_by_its_reader) {
     view.readers[1].silent_ms = 1'300;
     BOOST_TEST(waits_for(view).reason == "reader:1 is silent for 1.3 s");
     view.readers.pop_back();
+    view.absent_readers = {reader1};
     BOOST_TEST(waits_for(view).reason == "reader:1 is not there");
   }
 }
@@ -145,6 +146,18 @@ BOOST_AUTO_TEST_CASE(who_could_ask_nobody_waits_for_readers_that_are_absent) {
   BOOST_TEST(found.reason == "worker:1 waits for samples");
   view.members[1].silent_ms = 2'000; // what it said last is no longer known
   BOOST_TEST(waits_for(view).reason == "worker:1 is silent for 2.0 s");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_a_reader_that_the_job_does_not_know) {
+  auto view = served();
+  view.members[1].awaits_samples = true;
+  view.members[1].readers = {{RoleKind::reader, 7}, shard0, reader0};
+  view.readers = {{reader0, 100}};
+  BOOST_TEST(waits_for(view).reason == "reader:0 has not served samples");
+  view.members[1].readers.pop_back();
+  const auto found = waits_for(view);
+  BOOST_TEST(found.reason == "worker:1 waits for samples");
+  BOOST_TEST((found.waits.back() == Wait{shard0, worker1, "its gradient"}));
 }
 
 BOOST_AUTO_TEST_CASE(leases_wait_for_samples_alone) {
