@@ -160,6 +160,17 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_reader_that_the_job_does_not_know) {
   BOOST_TEST((found.waits.back() == Wait{shard0, worker1, "its gradient"}));
 }
 
+BOOST_AUTO_TEST_CASE(who_was_done_early_blames_no_reader) {
+  auto view = served();
+  view.members[0].awaits_samples = true; // of the next step
+  view.members[0].readers = {reader0};
+  view.readers = {{reader0, 100}};
+  const auto found = waits_for(view);
+  BOOST_TEST((found.waits.back() == Wait{worker0, reader0, "samples"}));
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+  BOOST_TEST(found.reason == "worker:1 computes");
+}
+
 BOOST_AUTO_TEST_CASE(leases_wait_for_samples_alone) {
   auto view = served();
   view.leased = true;
