@@ -13,6 +13,10 @@ import urllib.request
 
 from processes import children_of
 
+# A program that `nohup` began would hear of no terminal that closes, as it should;
+# tests that are begun so hand that on.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 TROUPE = os.environ.get("TROUPE", "build/release/apps/troupe")
 DEADLINE_S = 90
 # More steps than any machine makes while a test strikes: Run.end() ends such a
