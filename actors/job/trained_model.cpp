@@ -284,7 +284,7 @@ TrainedModel load_trained_model(const std::string& model,
   auto uncut = make_graph(model, shape);
   auto file = read_safetensors(weights_file(path), is_learned_tensor);
   file.tensors = from_hugging_face(uncut, std::move(file.tensors), path);
-  TrainedModel out{in_virtual_slices(std::move(uncut), model, slices), {}, {}};
+  TrainedModel out{in_virtual_slices(uncut, model, slices), {}, {}};
   const auto& graph = out.graph;
   const auto& wholes = whole_parameters(graph);
   Layout layout{graph};

@@ -3,6 +3,7 @@
 #include "kernels/base/require.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -220,9 +221,12 @@ private:
     if (!needs_[i].passes_gradient || splits(i)
         || std::count(inputs.begin(), inputs.end(), input) > 1)
       return false;
-    return std::all_of(inputs.begin(), inputs.begin() + k, [&](auto other) {
-      return gradient_[other] != own || share(i, other, input);
-    });
+    return std::all_of(inputs.begin(),
+                       inputs.begin() + static_cast<std::ptrdiff_t>(k),
+                       [&](auto other) {
+                         return gradient_[other] != own
+                                || share(i, other, input);
+                       });
   }
 
   /// Whether two inputs may have the same memory for their gradients after an

@@ -72,7 +72,7 @@ inline Bytes gzip(Bytes bytes) {
 }
 
 /// True where the message has all of `words` and is one line.
-inline auto says(std::vector<std::string> words) {
+inline auto says(const std::vector<std::string>& words) {
   return [words](const InputError& error) {
     const std::string text = error.what();
     bool result = text.find('\n') == text.npos;
@@ -98,13 +98,13 @@ inline SplitData load(const std::string& spec, const std::string& eval) {
 
 /// Loading fails at the data, not at the specification.
 inline void refuses_data(const std::string& spec,
-                         std::vector<std::string> words) {
+                         const std::vector<std::string>& words) {
   BOOST_TEST_CONTEXT(spec)
   BOOST_CHECK_EXCEPTION(load(spec), InputError, says(words));
 }
 
 inline void refuses_spec(const std::string& spec,
-                         std::vector<std::string> words) {
+                         const std::vector<std::string>& words) {
   BOOST_TEST_CONTEXT(spec)
   BOOST_CHECK_EXCEPTION(parse_data_spec(spec), UsageError, says(words));
 }
