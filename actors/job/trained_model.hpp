@@ -32,8 +32,8 @@ TrainedModel load_trained_model(const std::string& model,
                                 const std::string& path, uint32_t slices = 1);
 
 /// What the weights in a file or folder say of the data that they were trained
-/// on: the columns of a table, characters of a text, scale=standard; null where
-/// they say nothing.
+/// on: the columns of a table, characters of a text or its tokenizer,
+/// scale=standard; null where they say nothing.
 /// Errors: InputError for the file.
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 

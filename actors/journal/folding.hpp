@@ -16,9 +16,10 @@ struct FoldLimits {
 
 /// A journal without what nobody needs of it any more: older rows of commits
 /// that follow one another become one, of older evaluations some are left out.
-/// What read_history() makes of it is the same. So a journal grows with what
-/// happens in a run, not with how long it goes on. Numbers stay, with gaps; of
-/// rows that became one it is the last one's.
+/// What read_history() makes of it is the same, but for what is only shown (the
+/// curve, the newest events). So a journal grows with what happens in a run,
+/// not with how long it goes on. Numbers stay, with gaps; of rows that became
+/// one it is the last one's.
 std::vector<JournalEvent> folded(std::vector<JournalEvent> events,
                                  FoldLimits limits = {});
 

@@ -183,18 +183,19 @@ int export_for_transformers(const std::string& path, const std::string& out) {
   if (!fs::is_directory(out, failure))
     throw InputError("--out " + out
                      + ": no folder can be made there; name another place");
+  const auto tokenizer = out + "/tokenizer.json";
+  const bool knows_tokens = kept.columns && !kept.columns->tokenizer.empty();
+  if (!knows_tokens && fs::exists(tokenizer, failure))
+    throw InputError(tokenizer
+                     + ": is of other weights, as these know none; "
+                       "name another --out");
   write_safetensors(out + "/model.safetensors", model.tensors,
                     {{"format", "pt"}});
   write_atomically(out + "/config.json",
                    {std::as_bytes(std::span{model.config})});
-  const auto tokenizer = out + "/tokenizer.json";
-  if (kept.columns && !kept.columns->tokenizer.empty())
+  if (knows_tokens)
     write_atomically(tokenizer,
                      {std::as_bytes(std::span{kept.columns->tokenizer})});
-  else if (fs::exists(tokenizer, failure))
-    throw InputError(tokenizer
-                     + ": is of other weights, as these know none; "
-                       "name another --out");
   std::printf("%zu tensors written to %s, for transformers\n",
               model.tensors.size(), out.c_str());
   return 0;

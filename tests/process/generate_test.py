@@ -180,6 +180,14 @@ class Generate(OwnFolder):
         exported = os.path.join(there, "tokenizer.json")
         with open(exported) as new, open(tokenizer) as old:
             self.assertEqual(json.load(new)["model"], json.load(old)["model"])
+        plain = self.train("plain", MODELS["llama"], data)
+        def written():
+            return {name: os.stat(os.path.join(there, name)).st_mtime_ns
+                    for name in os.listdir(there)}
+        before = written()
+        troupe("checkpoint", "export", plain, "--layout", "hugging_face",
+               "--out", there, status=1)  # where a tokenizer is of others
+        self.assertEqual(written(), before)
         theirs = [os.path.join(there, "model.safetensors"), "--model",
                   os.path.join(there, "config.json")]
         prompt = ["--prompt", "\nshard", "--max-tokens", "3"]
