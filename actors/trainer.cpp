@@ -2,6 +2,7 @@
 
 #include "actors/job/job.hpp"
 #include "actors/job/trained_model.hpp"
+#include "actors/journal/run_counts.hpp"
 #include "actors/launch/job_runner.hpp"
 #include "kernels/base/crc32c.hpp"
 #include "kernels/files/file_error.hpp"
@@ -281,7 +282,8 @@ Trainer::Result Trainer::fit(TrainerSamples samples) {
   state_->model = std::make_shared<const TrainedModel>(std::move(model));
   state_->fitted = std::move(fitted);
   auto summary = nlohmann::json::parse(outcome.summary);
-  return {summary["steps"], summary["final_loss"],
+  const auto& loss = summary["final_loss"];
+  return {summary["steps"], loss.is_null() ? unknown_loss : loss.get<double>(),
           summary["samples_per_second"], summary["weights_sha256"]};
 }
 

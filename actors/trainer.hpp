@@ -60,7 +60,8 @@ class Trainer {
 public:
   struct Result {
     uint64_t steps = 0;    ///< of all calls of fit() so far
-    double final_loss = 0; ///< of the last step, nats
+    /// Of the last step, nats; NaN: who knew it is gone.
+    double final_loss = 0;
     double samples_per_second = 0;
     std::string weights_sha256;
   };

@@ -43,6 +43,20 @@ CommitBook::leaves(uint64_t step, const std::vector<Leaf>& leaves) {
   return settle();
 }
 
+std::vector<CommitBook::Commit>
+CommitBook::again(uint64_t step, const std::vector<Leaf>& leaves) {
+  if (step < committed_)
+    return {};
+  const auto seen = seen_.find(step);
+  auto unheard = leaves;
+  if (seen != seen_.end())
+    std::erase_if(unheard, [&](const Leaf& leaf) {
+      return leaf.virtual_rank < seen->second.size()
+             && seen->second[leaf.virtual_rank];
+    });
+  return this->leaves(step, unheard);
+}
+
 std::vector<CommitBook::Commit> CommitBook::applied(uint32_t index,
                                                     uint64_t version) {
   if (auto owner = versions_.find(index); owner != versions_.end())
@@ -144,19 +158,9 @@ std::vector<CommitBook::Commit> CommitBook::settle() {
   while (committed_ < reduced) {
     if (!whole(committed_) && committed_ >= forgiven_)
       break; // the losses are on their way
-    Commit commit{committed_};
-    double sum = 0;
+    commits.push_back(commit_of(committed_));
     const auto& in = in_[committed_];
-    const auto& leaves = leaves_[committed_];
-    for (size_t rank = 0; rank < leaves.size(); ++rank) {
-      if (!in.empty() && !in[rank])
-        continue;
-      sum += leaves[rank].loss_sum;
-      commit.samples += leaves[rank].samples;
-    }
     left_out_ += std::count(in.begin(), in.end(), false);
-    commit.loss = commit.samples > 0 ? sum / commit.samples : 0;
-    commits.push_back(commit);
     miss(committed_);
     leaves_.erase(committed_);
     seen_.erase(committed_);
@@ -165,6 +169,27 @@ std::vector<CommitBook::Commit> CommitBook::settle() {
     ++committed_;
   }
   return commits;
+}
+
+/// Its loss is the mean over all ranks that are in it, or it has none: of some
+/// of them alone it would be another figure.
+CommitBook::Commit CommitBook::commit_of(uint64_t step) {
+  Commit commit{step};
+  const auto& in = in_[step];
+  const auto& seen = seen_[step];
+  const auto& leaves = leaves_[step];
+  double sum = 0;
+  bool all = !seen.empty();
+  for (size_t rank = 0; rank < leaves.size(); ++rank) {
+    if (!in.empty() && !in[rank])
+      continue;
+    all = all && seen[rank];
+    sum += leaves[rank].loss_sum;
+    commit.samples += leaves[rank].samples;
+  }
+  if (all && commit.samples > 0)
+    commit.loss = sum / commit.samples;
+  return commit;
 }
 
 bool CommitBook::has_leaves(uint64_t step, RankRange ranks) const {

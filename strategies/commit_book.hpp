@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -21,8 +22,9 @@ public:
   };
   struct Commit {
     uint64_t step = 0;
-    double loss = 0; ///< mean over the step's samples, nats
-    uint32_t samples = 0;
+    /// Mean over the step's samples, nats; none: who knew of some is gone.
+    std::optional<double> loss{};
+    uint32_t samples = 0; ///< whose loss is known
   };
 
   /// `partial`: a step may leave out virtual ranks (k of n), and made_of() says
@@ -31,6 +33,9 @@ public:
 
   /// Leaves a worker computed for `step`.
   std::vector<Commit> leaves(uint64_t step, const std::vector<Leaf>& leaves);
+  /// The same said again, as it may not have been heard: nothing is computed a
+  /// second time by that.
+  std::vector<Commit> again(uint64_t step, const std::vector<Leaf>& leaves);
   /// From here on these owners, each at `version`, and no others.
   void owners(const std::set<uint32_t>& owners, uint64_t version);
   /// The same, each at a version of its own.
@@ -41,8 +46,8 @@ public:
   std::vector<Commit> made_of(uint64_t step,
                               const std::vector<RankRange>& ranks);
   /// The report of some leaves of the steps below `version` may have died with
-  /// their worker: those commit with the loss of the leaves known, once every
-  /// owner has applied them.
+  /// their worker: those commit without a loss, once every owner has applied
+  /// them.
   std::vector<Commit> forgive(uint64_t version);
   /// Owners have these leaves of `step`, and who computed them may be gone,
   /// with the report: nobody waits for it.
@@ -69,6 +74,7 @@ private:
   std::vector<Commit> settle();
 
   bool whole(uint64_t step);
+  Commit commit_of(uint64_t step);
   bool is_late(uint64_t step, uint32_t rank);
   void miss(uint64_t step);
 

@@ -120,8 +120,7 @@ void LeaseAccount::skip_begun(LeaseSet& before) {
 /// So many leases were consumed: what of them does not fill a step, as if they
 /// were the first ones.
 void LeaseAccount::count_rest(uint64_t leases) {
-  window_ = {};
-  window_losses_ = 0;
+  empty_window();
   window_leases_ = static_cast<uint32_t>(leases % terms_.virtual_ranks);
   for (auto lease = leases - window_leases_; lease < leases; ++lease)
     window_.samples += static_cast<uint32_t>(samples_of(lease));
@@ -156,9 +155,7 @@ void LeaseAccount::begin_period(const Consistency& consistency,
   book_.restored(std::move(applied));
   begun_ = true; // what a checkpoint had is among the steps before
   losses_.clear();
-  window_ = {};
-  window_leases_ = 0;
-  window_losses_ = 0;
+  empty_window();
   bound(consistency);
   members(workers);
 }
@@ -207,7 +204,7 @@ void LeaseAccount::computed(uint64_t lease, const CommitBook::Leaf& leaf) {
     losses_[lease] = leaf;
     return;
   }
-  window_.loss += leaf.loss_sum; // late, of a report: no matter in which step
+  window_loss_ += leaf.loss_sum; // late, of a report: no matter in which step
   window_losses_ += leaf.samples;
 }
 
@@ -231,23 +228,27 @@ std::optional<CommitBook::Commit> LeaseAccount::consumed(uint64_t lease,
   const auto ranks = terms_.virtual_ranks;
   window_.samples += static_cast<uint32_t>(samples_of(lease));
   if (auto known = losses_.extract(lease)) {
-    window_.loss += known.mapped().loss_sum;
+    window_loss_ += known.mapped().loss_sum;
     window_losses_ += known.mapped().samples;
   }
   if (++window_leases_ < ranks)
     return std::nullopt;
-  window_leases_ = 0;
-  if (owed_ > 0) {
-    --owed_;
-    window_ = {};
-    window_losses_ = 0;
-    return std::nullopt;
-  }
-  window_.step = step;
+  auto commit = window_;
+  commit.step = step;
   if (window_losses_ > 0)
-    window_.loss /= window_losses_;
+    commit.loss = window_loss_ / window_losses_;
+  empty_window();
+  if (owed_ == 0)
+    return commit;
+  --owed_;
+  return std::nullopt;
+}
+
+void LeaseAccount::empty_window() {
+  window_ = {};
+  window_loss_ = 0;
   window_losses_ = 0;
-  return std::exchange(window_, {});
+  window_leases_ = 0;
 }
 
 } // namespace troupe

@@ -97,6 +97,7 @@ public:
 
 private:
   std::optional<CommitBook::Commit> consumed(uint64_t lease, uint64_t step);
+  void empty_window();
   Resumed catch_up(uint64_t lost);
   uint64_t samples_of(uint64_t lease) const;
   void count_rest(uint64_t leases);
@@ -112,7 +113,8 @@ private:
   StalenessClocks clocks_;
   std::map<uint32_t, uint32_t> waiting_; ///< worker -> how many it asked for
   std::map<uint64_t, CommitBook::Leaf> losses_;
-  CommitBook::Commit window_;  ///< the step that is filling up; loss: a sum
+  CommitBook::Commit window_;  ///< the step that is filling up
+  double window_loss_ = 0;     ///< a sum
   uint32_t window_losses_ = 0; ///< samples whose loss is in it
   uint32_t window_leases_ = 0;
   uint64_t held_from_ = ~uint64_t{0}; ///< lease

@@ -33,8 +33,9 @@ void CoordinatorState::on(const LeafReport& report) {
   for (const auto& leaf : report.leaves)
     leaves.push_back({leaf.virtual_rank, leaf.loss_sum, leaf.samples});
   if (!async_)
-    committed(commits_.leaves(report.step, leaves));
-  else
+    committed(report.again ? commits_.again(report.step, leaves)
+                           : commits_.leaves(report.step, leaves));
+  else if (!report.again)
     for (const auto& leaf : leaves)
       leases_.computed(report.step, leaf);
 }
@@ -54,8 +55,6 @@ void CoordinatorState::on(const Applied& applied) {
 void CoordinatorState::committed(
   const std::vector<CommitBook::Commit>& commits) {
   for (auto commit : commits) {
-    if (commit.samples == 0) // nobody is left who knows
-      commit.loss = record_.last_loss();
     if (!async_ && job_->options.backup_workers == 0)
       commit.samples = job_->sampling.step(commit.step).count;
     committed(commit);
@@ -76,12 +75,13 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   const auto per_epoch = job_->sampling.steps_per_epoch();
   const auto data_epoch = commit.step / per_epoch + 1;
   metrics_.data_epoch.set(static_cast<double>(data_epoch));
-  metrics_.loss.set(commit.loss);
+  const auto loss = commit.loss.value_or(unknown_loss);
+  if (commit.loss)
+    metrics_.loss.set(loss);
   metrics_.step_seconds.observe(record_.seconds_of_last_step());
   watch_.committed(commit.step, record_.seconds_of_last_step());
   if (options_.page)
-    options_.page->add_point(
-      {unix_ms(), steps_, record_.samples(), commit.loss});
+    options_.page->add_point({unix_ms(), steps_, record_.samples(), loss});
   metrics_.last_commit.set(unix_seconds());
   if (steps_ % per_epoch == 0 || steps_ == course_.end())
     data_epoch_ended((steps_ + per_epoch - 1) / per_epoch);
@@ -89,9 +89,9 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
   if (now - shown_ >= progress_period || steps_ == course_.end()
       || (every > 0 && steps_ % every == 0)) {
     shown_ = now;
-    Progress progress{
-      steps_, course_.end(), commit.loss, record_.samples_per_second(),
-      record_.samples_per_second() / job_->options.global_batch};
+    Progress progress{steps_, course_.end(), loss, record_.samples_per_second(),
+                      record_.samples_per_second()
+                        / job_->options.global_batch};
     observers_.tell(progress);
     if (supervisor_)
       self_->send(supervisor_, progress);
@@ -108,7 +108,8 @@ void CoordinatorState::data_epoch_ended(uint64_t data_epoch) {
                    record_.take_epoch_loss(),
                    record_.samples_per_second(),
                    {}};
-  const bool due = evaluator_
+  // What there was to evaluate has gone to the coordinator before.
+  const bool due = evaluator_ && !options_.past
                    && (steps_ == course_.end()
                        || job_->is_snapshot_version(steps_)
                        || (async_ && eval_is_due(job_->options, data_epoch)));

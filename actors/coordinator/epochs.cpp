@@ -16,7 +16,8 @@ void CoordinatorState::perform(const Membership::Propose& propose) {
   seals_.clear();
   proposed_ = {options_.job_id, options_.term, propose.epoch};
   for (auto role : propose.members)
-    self_->send(present_[role].actor, Propose{proposed_, switch_.now()});
+    self_->send(present_[role].actor,
+                Propose{proposed_, switch_.now(), commits_.committed()});
 }
 
 void CoordinatorState::perform(const Membership::Activate& activate) {

@@ -10,9 +10,16 @@
 
 namespace troupe {
 
-/// Who was a member, was left out and is not back; and links that are dead.
+/// Who was a member, was left out and is not back, or was told to go; and links
+/// that are dead.
 class LeftOutDesk {
 public:
+  /// A process that was let go: it need not come back.
+  struct Dismissed {
+    uint64_t incarnation;
+    bool told = false;
+  };
+
   /// Returns whether that is news; the first reason stays.
   bool lost(RoleId role, const std::string& why) {
     links.lost(role);
@@ -30,7 +37,22 @@ public:
   /// the step that it holds may have died with its connection.
   bool returned() const { return returned_; }
   void begun() { returned_ = false; }
-  void forget(RoleId role) { why_.erase(role); }
+  void dismiss(RoleId role, uint64_t incarnation) {
+    why_.erase(role);
+    dismissed_[role] = {incarnation};
+  }
+  /// It was told so.
+  void told_to_go(RoleId role) {
+    if (auto found = dismissed_.find(role); found != dismissed_.end())
+      found->second.told = true;
+  }
+  /// Null: that process is to take part, as far as it is known here.
+  const Dismissed* dismissed(RoleId role, uint64_t incarnation) const {
+    const auto found = dismissed_.find(role);
+    return found == dismissed_.end() || found->second.incarnation < incarnation
+             ? nullptr
+             : &found->second;
+  }
   /// Null: it is not left out.
   const std::string* why(RoleId role) const {
     const auto found = why_.find(role);
@@ -57,6 +79,7 @@ private:
   std::set<std::pair<RoleId, std::vector<RoleId>>> told_;
   bool stuck_ = false;
   std::map<RoleId, std::string> why_;
+  std::map<RoleId, Dismissed> dismissed_;
   bool returned_ = false;
 };
 

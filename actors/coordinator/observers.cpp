@@ -1,5 +1,6 @@
 #include "actors/coordinator/state.hpp"
 #include "actors/links/link_endpoint.hpp"
+#include "actors/process/measure_text.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "monitoring/metrics.hpp"
@@ -15,10 +16,10 @@ namespace {
 std::string line_of(const DataEpochEnd& end) {
   char text[96];
   std::snprintf(text, sizeof text,
-                "data epoch %llu, step %llu: loss %.4f, %.0f samples/s",
+                "data epoch %llu, step %llu: loss %s, %.0f samples/s",
                 static_cast<unsigned long long>(end.data_epoch),
-                static_cast<unsigned long long>(end.step), end.loss,
-                end.samples_per_second);
+                static_cast<unsigned long long>(end.step),
+                measure_text(end.loss).c_str(), end.samples_per_second);
   std::string out = text;
   for (const auto& measure : end.evaluation) {
     std::snprintf(text, sizeof text, " %.4f", measure.value);

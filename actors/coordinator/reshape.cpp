@@ -108,8 +108,10 @@ void CoordinatorState::perform(const Reshaping::Actions& actions) {
 /// Its supervisor is told first, so that its end is not taken for a death.
 void CoordinatorState::retire(RoleId role) {
   role_actor actor;
+  uint64_t incarnation = 0;
   if (auto known = present_.extract(role)) {
     actor = known.mapped().actor;
+    incarnation = known.mapped().incarnation;
     joining_.gone(role);
     fence_ = {};
     if (async_ && role.kind == RoleKind::worker)
@@ -117,12 +119,13 @@ void CoordinatorState::retire(RoleId role) {
   }
   seals_.erase(role);
   lost_.erase(role);
-  left_out_.forget(role);
+  left_out_.dismiss(role, incarnation);
   if (role.kind == RoleKind::shard)
     loads_.forget(role.index);
   const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);
   const auto dismiss = [this, role, actor] {
-    const auto finish = [this, actor] {
+    const auto finish = [this, role, actor] {
+      left_out_.told_to_go(role);
       if (actor)
         self_->send(actor, Finish{options_.job_id});
     };

@@ -78,9 +78,11 @@ void RunRecord::committed(const CommitBook::Commit& commit,
   step_ms_.push_back(static_cast<float>(ms));
   last_step_seconds_ = ms / 1000;
   last_commit_ = now;
-  last_loss_ = commit.loss;
-  epoch_loss_sum_ += commit.loss * commit.samples;
-  epoch_samples_ += commit.samples;
+  last_loss_ = commit.loss.value_or(unknown_loss);
+  if (commit.loss) {
+    epoch_loss_sum_ += *commit.loss * commit.samples;
+    epoch_samples_ += commit.samples;
+  }
   for (auto& recovery : recoveries_)
     if (!recovery.kind.empty() && !recovery.resumed)
       recovery.resumed = now;
@@ -218,7 +220,7 @@ double RunRecord::samples_per_second() const {
 double RunRecord::take_epoch_loss() {
   const auto mean = epoch_samples_ > 0
                       ? epoch_loss_sum_ / static_cast<double>(epoch_samples_)
-                      : 0;
+                      : unknown_loss;
   epoch_loss_sum_ = 0;
   epoch_samples_ = 0;
   return mean;

@@ -65,9 +65,9 @@ public:
   /// not known.
   double samples_per_second() const;
   uint64_t samples() const { return samples_; } ///< in committed steps
-  double last_loss() const { return last_loss_; }
   double seconds_of_last_step() const { return last_step_seconds_; }
-  /// Mean loss of the samples since the last call.
+  /// Mean loss of the samples since the last call, of the steps whose loss is
+  /// known.
   double take_epoch_loss();
   size_t recoveries() const { return recoveries_.size(); }
 

@@ -15,7 +15,8 @@ namespace troupe {
 JobInfo CoordinatorState::answer_again(const Hello& hello) {
   JobInfo info{options_.job_id, 0, {}, options_.term};
   info.supervised = supervisor_ && !is_guest(hello.role);
-  info.over = course_.is_over();
+  const auto* dismissed = left_out_.dismissed(hello.role, hello.incarnation);
+  info.over = course_.is_over() || (dismissed && dismissed->told);
   info.loss_ms = silence_.limit_ms(steady_ms());
   info.sign_ms = sign_ms_;
   if (options_.revoked)
@@ -24,7 +25,7 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   if (job_->is_read_for(hello.role.kind) && hello.incarnation == 0)
     name_readers(hello.role, info);
   const auto* why = left_out_.why(hello.role);
-  const bool gone = is_gone(hello.role, hello.incarnation);
+  const bool gone = !dismissed && is_gone(hello.role, hello.incarnation);
   const bool comes_back = !info.supervised
                           || left_out_.links.is_out(hello.role);
   if (comes_back && !course_.is_over() && hello.incarnation > 0 && gone)

@@ -60,7 +60,12 @@ void read_epoch(const StrictBody& body, JobHistory& history) {
 
 void read_counts(const StrictBody& body, JobHistory& history) {
   history.counts.visit([&](const char* name, auto& value) {
-    value = body.at(name).get<std::remove_reference_t<decltype(value)>>();
+    using Value = std::remove_reference_t<decltype(value)>;
+    if (const auto& json = body.at(name);
+        std::is_floating_point_v<Value> && json.is_null())
+      value = static_cast<Value>(unknown_loss);
+    else
+      value = json.get<Value>();
   });
 }
 

@@ -6,10 +6,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
 namespace troupe {
+
+/// Of a step's leaves nobody is left who knows all losses; null in files.
+inline constexpr double unknown_loss = std::numeric_limits<double>::quiet_NaN();
 
 /// What of a run's account must outlive its coordinator. Times are Unix
 /// milliseconds.
@@ -21,7 +25,7 @@ struct RunCounts {
   uint64_t measured_samples = 0;
   uint64_t rolled_back = 0; ///< steps
   uint64_t leases_rolled_back = 0;
-  double last_loss = 0;
+  double last_loss = 0; ///< or unknown_loss
   double epoch_loss_sum = 0;
   uint64_t epoch_samples = 0;
   uint64_t refused_stale = 0;

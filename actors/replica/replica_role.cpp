@@ -5,6 +5,7 @@
 #include "actors/replica/steps.hpp"
 #include "actors/role/behavior.hpp"
 #include "actors/role/epoch_gate.hpp"
+#include "actors/role/kept_reports.hpp"
 #include "actors/role/link_terms.hpp"
 #include "actors/role/seal.hpp"
 #include "actors/role/snapshot_outbox.hpp"
@@ -83,8 +84,9 @@ private:
       [this] {
         return std::pair{steps_.version(), steps_.held()};
       },
-      [this, fence = proposal.fence](const auto& has) {
-        send_seal(self_, context_, fence, {}, has.first, has.second);
+      [this, proposal](const auto& has) {
+        reports_.send_again(self_, context_, proposal.committed);
+        send_seal(self_, context_, proposal.fence, {}, has.first, has.second);
       });
   }
 
@@ -92,6 +94,7 @@ private:
     if (!gate_.enter(activation.fence))
       return;
     outbox_.enter(activation.rollback);
+    reports_.enter(activation.rollback);
     peers_.clear();
     GroupWish wish;
     wish.fence = activation.fence;
@@ -211,8 +214,14 @@ private:
 
   void finish_turn(uint64_t step, const Fence& fence, StepOutcome& outcome) {
     member_.show(outcome.snapshot);
-    if (!gate_.is_active(fence))
-      return;                               // sealed meanwhile
+    LeafReport report{fence, context_.role,
+                      step,  outcome.gradient.leaves,
+                      0,     outcome.gradient.computed_twice};
+    if (!gate_.is_active(fence)) { // sealed meanwhile
+      if (outcome.taken)
+        reports_.keep(std::move(report));
+      return;
+    }
     if (!member_.can_go_on(fence, outcome)) // or a step before it was not taken
       return;
     version_ = outcome.version;
@@ -223,9 +232,7 @@ private:
       wait_.observe(outcome.wait_seconds);
     sent_.add(static_cast<double>(outcome.traffic.sent_bytes));
     plain_.add(static_cast<double>(outcome.traffic.plain_bytes));
-    self_->send(context_.coordinator,
-                LeafReport{fence, context_.role, step, outcome.gradient.leaves,
-                           0, outcome.gradient.computed_twice});
+    reports_.send(self_, context_, std::move(report));
     self_->send(context_.coordinator, Applied{fence, context_.role, version_, 0,
                                               outcome.traffic.sent_bytes,
                                               outcome.traffic.plain_bytes});
@@ -284,6 +291,7 @@ private:
   Gauge& queue_;
   Counter& twice_;
   SnapshotOutbox outbox_;
+  KeptReports reports_;
   EpochGate gate_;
   std::vector<RoleId> peers_; ///< members of the epoch by place, itself too
   std::vector<std::pair<std::string, std::string>> links_; ///< peer, carrier

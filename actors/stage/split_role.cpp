@@ -66,9 +66,12 @@ void SplitRole::on(const Propose& proposal) {
   came_.clear();
   run_on(
     *executor_, self_, [this] { return steps_->held(); },
-    [this, fence = proposal.fence](std::vector<SliceState>& held) {
-      if (gate_.is_sealing(fence))
-        send_seal(self_, context_, fence, std::move(held), course_.version());
+    [this, proposal](std::vector<SliceState>& held) {
+      if (!gate_.is_sealing(proposal.fence))
+        return;
+      reports_.send_again(self_, context_, proposal.committed);
+      send_seal(self_, context_, proposal.fence, std::move(held),
+                course_.version());
     });
 }
 
@@ -76,6 +79,7 @@ void SplitRole::on(const Activate& activation) {
   if (!gate_.enter(activation.fence))
     return;
   outbox_.enter(activation.rollback);
+  reports_.enter(activation.rollback);
   if (context_.links)
     keep_links_to(activation);
   auto members = activation.members;
@@ -420,9 +424,8 @@ void SplitRole::fail(const std::string& trouble) {
 void SplitRole::finish_step() {
   compute_.observe(seconds_since(began_));
   if (is_last())
-    self_->send(context_.coordinator,
-                LeafReport{gate_.active(), context_.role, course_.version(),
-                           losses_, 0, false});
+    reports_.send(self_, context_,
+                  {gate_.sealing(), context_.role, course_.version(), losses_});
   course_.done();
   tell_version();
   show_if_wanted();

@@ -3,6 +3,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/role/context.hpp"
 #include "actors/role/epoch_gate.hpp"
+#include "actors/role/kept_reports.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/stage/inbox.hpp"
 #include "actors/stage/peer_copies.hpp"
@@ -150,6 +151,7 @@ private:
   Histogram& compute_;
   PeerDirectory links_; ///< the roles that it is linked to
   SnapshotOutbox outbox_;
+  KeptReports reports_;
   StageScalars scalars_;
   SplitSteps* steps_ = nullptr;
   std::optional<StagePeers> peers_; ///< those that hold the same

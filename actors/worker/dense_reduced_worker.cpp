@@ -48,6 +48,7 @@ private:
       return;
     steps_.seal();
     pause_.begin();
+    reports_.send_again(self_, context_, proposal.committed);
     member_.leave(
       proposal.fence, [this] { return dense_.held(); },
       [this, fence = proposal.fence](std::vector<SliceState>& held) {

@@ -85,9 +85,9 @@ bool WorkerBase::is_sound(const StepGradient& result) {
 }
 
 void WorkerBase::report(const StepGradient& its) {
-  self_->send(context_.coordinator,
-              LeafReport{gate_.sealing(), context_.role, its.step, its.leaves,
-                         pushes_.take_seconds(), its.computed_twice});
+  reports_.send(self_, context_,
+                {gate_.sealing(), context_.role, its.step, its.leaves,
+                 pushes_.take_seconds(), its.computed_twice});
 }
 
 void WorkerBase::report_paused(uint64_t next_step) {

@@ -7,6 +7,7 @@
 #include "actors/role/behavior.hpp"
 #include "actors/role/epoch_gate.hpp"
 #include "actors/role/epoch_pause.hpp"
+#include "actors/role/kept_reports.hpp"
 #include "actors/role/link_terms.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "actors/worker/metrics.hpp"
@@ -62,6 +63,7 @@ protected:
       return;
     stop();
     pause_.begin();
+    reports_.send_again(self_, context_, proposal.committed);
     seal(proposal.fence, {});
   }
 
@@ -85,6 +87,7 @@ protected:
     if (!gate_.enter(activation.fence))
       return;
     outbox_.enter(activation.rollback);
+    reports_.enter(activation.rollback);
     if (const auto why = unlinkable(job_, context_.role, activation.members);
         !why.empty()) {
       trouble(why);
@@ -137,6 +140,7 @@ protected:
   EpochGate gate_;
   EpochPauseWatch pause_;
   SnapshotOutbox outbox_; ///< of what it keeps itself
+  KeptReports reports_;
   const Slowed slowed_;
   StepNodes nodes_; ///< of the step: what is left to compute
   /// Computed of it here, and kept until it is known to be committed: who has

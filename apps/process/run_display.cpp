@@ -1,5 +1,6 @@
 #include "apps/process/run_display.hpp"
 
+#include "actors/process/measure_text.hpp"
 #include "apps/process/process_limits.hpp"
 
 #include <cstdio>
@@ -19,10 +20,10 @@ RunEvents shown_on(Console& console, const Interrupt& interrupt,
     if (log_every > 0 && x.step / log_every > shown / log_every) {
       char line[160];
       std::snprintf(line, sizeof line,
-                    "step %llu of %llu, loss %.4f, %.0f samples/s",
+                    "step %llu of %llu, loss %s, %.0f samples/s",
                     static_cast<unsigned long long>(x.step),
-                    static_cast<unsigned long long>(x.total), x.loss,
-                    x.samples_per_second);
+                    static_cast<unsigned long long>(x.total),
+                    measure_text(x.loss).c_str(), x.samples_per_second);
       console.line(line);
       shown = x.step;
     }

@@ -85,16 +85,19 @@ void EventLog::end(bool success) {
 void EventLog::show(const Progress& progress) {
   lr_.total_steps = progress.total;
   std::vector<tensorboard::Scalar> scalars{
-    {"loss", progress.loss},
     {"samples_per_second", progress.samples_per_second},
     {"steps_per_second", progress.steps_per_second}};
+  if (std::isfinite(progress.loss)) // it is known
+    scalars.push_back({"loss", progress.loss});
   if (progress.step > 0)
     scalars.push_back({"learning_rate", learning_rate(lr_, progress.step - 1)});
   write(tensorboard::scalar_event(unix_seconds(), progress.step, scalars));
 }
 
 void EventLog::show(const DataEpochEnd& epoch) {
-  std::vector<tensorboard::Scalar> scalars{{"epoch_loss", epoch.loss}};
+  std::vector<tensorboard::Scalar> scalars;
+  if (std::isfinite(epoch.loss))
+    scalars.push_back({"epoch_loss", epoch.loss});
   for (const auto& measure : epoch.evaluation)
     scalars.push_back({"evaluation/" + measure.name, measure.value});
   write(tensorboard::scalar_event(unix_seconds(), epoch.step, scalars));

@@ -1,5 +1,6 @@
 #include "apps/terminal/console.hpp"
 
+#include "actors/process/measure_text.hpp"
 #include "apps/terminal/short_numbers.hpp"
 
 #include <fcntl.h>
@@ -42,16 +43,12 @@ std::string print(const char* format, Values... values) {
                                  sizeof(text) - 1)};
 }
 
-std::string number_of(double loss) {
-  return std::isfinite(loss) ? print("%.4f", loss) : std::string{"-"};
-}
-
 } // namespace
 
 std::string in_words(const std::vector<Measure>& measures) {
   std::string out;
   for (const auto& [name, value] : measures)
-    out += (out.empty() ? "" : "  ") + name + ' ' + number_of(value);
+    out += (out.empty() ? "" : "  ") + name + ' ' + measure_text(value);
   return out;
 }
 
@@ -77,7 +74,7 @@ void Console::progress(uint64_t step, uint64_t total, double loss,
     return;
   auto text = "step " + std::to_string(step)
               + (total > 0 ? std::string{"/"} + std::to_string(total) : "")
-              + "  loss " + number_of(loss) + "  "
+              + "  loss " + measure_text(loss) + "  "
               + short_number(samples_per_second) + " samples/s";
   if (std::isfinite(eta_seconds) && eta_seconds >= 0)
     text += "  ETA " + short_duration(eta_seconds);
@@ -105,7 +102,7 @@ void Console::epoch(uint64_t epoch, uint64_t step, double loss,
                     double samples_per_second,
                     const std::vector<Measure>& evaluation) {
   auto text = "epoch " + std::to_string(epoch) + "  step "
-              + std::to_string(step) + "  loss " + number_of(loss);
+              + std::to_string(step) + "  loss " + measure_text(loss);
   if (!evaluation.empty())
     text += "  eval " + in_words(evaluation);
   line(text + "  " + short_number(samples_per_second) + " samples/s");

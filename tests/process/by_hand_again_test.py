@@ -9,15 +9,18 @@ says who, and waits for the next one from the last one on."""
 import hashlib
 import json
 import os
+import re
 import time
 import unittest
 
-from cluster import Run, wait_for
+from cluster import ENDLESS, Run, wait_for
 from own_folder import OwnFolder
 from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-48-10",
-       "--global-batch", "64", "--seed", "7", "--epochs", "40"]
+       "--global-batch", "64", "--seed", "7"]
+LENGTH = ["--epochs", "40"]
+HELD_OUT = ["--eval-fraction", "0.1", "--eval-every", "1"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 MEMBERS = ["ps:0", "worker:0", "worker:1"]
 
@@ -31,17 +34,17 @@ def kept_memory(address, role):
 class ByHandAgain(OwnFolder):
     @classmethod
     def setUpClass(cls):
-        with Run(*JOB, "--strategy", "one_device") as run:
+        with Run(*JOB, *LENGTH, "--strategy", "one_device") as run:
             cls.expected = run.finish()
 
     def setUp(self):
         super().setUp()
         self.certificates = self.path("certificates")
 
-    def coordinator(self, *arguments, job=SERVED):
+    def coordinator(self, *arguments, job=SERVED, length=LENGTH):
         return Role(self.addCleanup, "coordinator", "--certificates",
                     self.certificates, "--summary", self.path("summary.json"),
-                    *JOB, *job, *arguments)
+                    *JOB, *length, *job, *arguments)
 
     def member(self, role, address):
         return Role(self.addCleanup, role, "--coordinator", address,
@@ -76,6 +79,23 @@ class ByHandAgain(OwnFolder):
         left = [x for x in os.listdir(self.certificates) if "journal" in x]
         self.assertEqual([x for x in left if not x.endswith(".lock")], [])
 
+    def test_data_epochs_that_end_without_it_are_told_when_it_is_back(self):
+        """They were told at the run's end, after all others: their evaluation
+        was waited for."""
+        first = self.coordinator(*HELD_OUT, length=ENDLESS)
+        members = [self.member(name, first.address()) for name in MEMBERS]
+        self.kill_once_begun(first, first)
+        time.sleep(1)  # for epochs to end meanwhile
+        second = self.coordinator(*HELD_OUT, length=ENDLESS)
+        second.end(3)
+        for member in members:
+            member.finish(0, 10)
+        told = [int(x) for x in re.findall(r"(?m)^epoch (\d+) ",
+                                           second.output())]
+        self.assertEqual(told, list(range(told[0], told[0] + len(told))))
+        before = re.findall(r"(?m)^epoch (\d+) ", first.output())
+        self.assertLessEqual(told[0], int(before[-1]) + 2)
+
     def test_another_job_does_not_go_on_with_the_journal(self):
         first = self.coordinator()
         members = [self.member(name, first.address()) for name in MEMBERS]
@@ -83,7 +103,7 @@ class ByHandAgain(OwnFolder):
         other = self.coordinator("--seed", "8")  # given twice: refused as such
         self.assertEqual(other.process.wait(20), 2)
         other = Role(self.addCleanup, "coordinator", "--certificates",
-                     self.certificates, *JOB[:-2], *SERVED, "--lr", "0.5")
+                     self.certificates, *JOB, *SERVED, "--lr", "0.5")
         self.assertRegex(other.finish(1),
                          r"\Atroupe: journal .*of a job with other flags.*\n\Z")
         for member in members:

@@ -119,6 +119,37 @@ class Coordinator(OwnFolder):
             run.process.send_signal(signal.SIGINT)
             run.finish(130)
 
+    LOSSES = re.compile(r"^(step \d+|data epoch \d+)(?: of \d+|, step \d+)"
+                        r"(?:,|:) +loss +(\S+?),? ", re.MULTILINE)
+
+    def losses(self, run):
+        return dict(self.LOSSES.findall(run.output()))
+
+    def test_each_loss_that_is_shown_is_that_of_its_step(self):
+        """Steps go on while it is dead, and workers report to nobody. Those
+        steps had the loss of the last one before, or of some workers' samples
+        alone."""
+        for strategy in (CHAINED, MIRRORED):
+            with self.subTest(strategy=strategy[1]):
+                with Run(*DATA, *ENDLESS, *MLP, *strategy, "--log-every",
+                         "1") as run:
+                    for _ in range(KILLS):
+                        run.wait_for_step(run.step() + 20)
+                        self.kill_and_wait(run)
+                    run.wait_for_step(run.step() + 5)
+                    steps = run.end(60)["steps"]
+                    shown = self.losses(run)
+                with Run(*DATA, *MLP, "--strategy", "one_device", "--epochs",
+                         "0", "--steps", str(steps), "--log-every",
+                         "1") as run:
+                    run.finish()
+                    expected = self.losses(run)
+                self.assertGreater(len(shown), steps // 2)
+                untrue = {step: (loss, expected[step])
+                          for step, loss in shown.items()
+                          if loss != expected[step]}
+                self.assertEqual(untrue, {})
+
     # --- bits -----------------------------------------------------------------
 
     def test_synchronous_bits_do_not_change(self):

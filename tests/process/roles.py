@@ -35,7 +35,8 @@ class Role:
     of its own; `on` comes before it (Hosts.on)."""
 
     def __init__(self, clean_up_with, *arguments, tf_config=None, on=(),
-                 command="role", max_files=None, preload=None):
+                 command="role", max_files=None, preload=None,
+                 environment=None):
         """`max_files`: descriptors that it may open, as `ulimit -n` says;
         `preload`: a library that comes before its own."""
         def bound():
@@ -43,7 +44,8 @@ class Role:
 
         self.folder = tempfile.TemporaryDirectory()
         clean_up_with(self.folder.cleanup)
-        environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config)}
+        environment = {**os.environ, "TF_CONFIG": json.dumps(tf_config),
+                       **(environment or {})}
         if tf_config is None:
             environment.pop("TF_CONFIG")
         if preload is not None:

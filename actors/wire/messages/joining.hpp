@@ -15,6 +15,9 @@ namespace troupe {
 struct Propose {
   Fence fence;
   Consistency consistency{}; ///< so far: seals are reported in its terms
+  /// Steps that this coordinator has as committed: what was reported of those
+  /// after them is reported again, as it may not have been heard.
+  uint64_t committed = 0;
 };
 /// A member has left its epoch, and says what it holds, as in a Seal.
 struct Sealed {
@@ -65,7 +68,8 @@ struct LinkLost {
   std::vector<RoleId> peers{}; ///< the other ends, as far as they are known
 };
 
-TROUPE_INSPECT(Propose, TROUPE_FIELD(fence), TROUPE_FIELD(consistency))
+TROUPE_INSPECT(Propose, TROUPE_FIELD(fence), TROUPE_FIELD(consistency),
+               TROUPE_FIELD(committed))
 TROUPE_INSPECT(SliceState, TROUPE_FIELD(slice), TROUPE_FIELD(oldest),
                TROUPE_FIELD(newest), TROUPE_FIELD(held),
                TROUPE_FIELD(lease_floor), TROUPE_FIELD(leases_above),

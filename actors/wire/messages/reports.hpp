@@ -39,6 +39,8 @@ struct LeafReport {
   double exchange_seconds = 0;
   /// The gradient had values that are not finite, and none the second time.
   bool computed_twice = false;
+  /// Said before, perhaps to a coordinator that is gone.
+  bool again = false;
 };
 /// Every slice of `owner` now holds `version`.
 struct Applied {
@@ -114,7 +116,8 @@ TROUPE_INSPECT(LeafLoss, TROUPE_FIELD(virtual_rank), TROUPE_FIELD(loss_sum),
                TROUPE_FIELD(samples))
 TROUPE_INSPECT(LeafReport, TROUPE_FIELD(fence), TROUPE_FIELD(worker),
                TROUPE_FIELD(step), TROUPE_FIELD(leaves),
-               TROUPE_FIELD(exchange_seconds), TROUPE_FIELD(computed_twice))
+               TROUPE_FIELD(exchange_seconds), TROUPE_FIELD(computed_twice),
+               TROUPE_FIELD(again))
 TROUPE_INSPECT(Applied, TROUPE_FIELD(fence), TROUPE_FIELD(owner),
                TROUPE_FIELD(version), TROUPE_FIELD(duplicates),
                TROUPE_FIELD(sent_bytes), TROUPE_FIELD(plain_bytes),
