@@ -18,6 +18,8 @@ using Kind = Finding::Kind;
 constexpr double straggles = 2.2;
 /// A shard that is busy for such a share of the time is what others wait for.
 constexpr double is_full = 0.85;
+/// And below this it does not hold others up.
+constexpr double is_idle = 0.3;
 /// A step that waits for such a share of its time is not bound by computing.
 constexpr double waits = 0.5;
 /// Samples that come within less are as good as there.
@@ -67,7 +69,7 @@ Finding of_late(const JobView& job) {
 }
 
 /// A worker that spends most of a step on waiting for samples, and the reader
-/// that reads most of the time, if there are any.
+/// that reads most of the time, where one does.
 std::optional<Finding> of_data(const JobView& job) {
   const RoleView* hungry = nullptr;
   const RoleView* reader = nullptr;
@@ -88,10 +90,18 @@ std::optional<Finding> of_data(const JobView& job) {
     return Finding{Kind::wrong, hungry->role, found,
                    "troupe bench data measures the source; readers (--readers) "
                    "decode elsewhere, --data-cache keeps what is far away"};
+  const auto busy = "busy for "
+                    + std::to_string(std::lround(100 * reader->busy))
+                    + "% of the time";
+  if (reader->busy < is_idle)
+    return Finding{Kind::wrong, hungry->role,
+                   found + ", and no reader is busy for long: " + reader->role
+                     + " is " + busy,
+                   "what is between them: are links slow (troupe status), is a "
+                   "source far away (troupe bench data, --data-cache), is a "
+                   "host's core taken by others?"};
   return Finding{Kind::wrong, reader->role,
-                 "is busy for "
-                   + std::to_string(std::lround(100 * reader->busy))
-                   + "% of the time, and " + hungry->role + ' ' + found,
+                 "is " + busy + ", and " + hungry->role + ' ' + found,
                  "more readers (--readers), or more cores for them; troupe "
                  "bench data measures the source"};
 }
@@ -100,6 +110,11 @@ struct Pace {
   const RoleView* slowest = nullptr;
   double longest = 0, median = 0;
 };
+
+bool has_shards(const JobView& job) {
+  return std::ranges::any_of(
+    job.roles, [](const RoleView& x) { return kind_of(x.role) == "ps"; });
+}
 
 /// How long roles compute, of which some must do so for each step.
 std::optional<Pace> pace_of(const JobView& job) {
@@ -222,8 +237,10 @@ Finding diagnose(const JobView& job, const std::string& address) {
                 + (queue == nullptr ? ""
                                     : "; " + short_bytes(queue->queued)
                                         + " wait for links of " + queue->role),
-              "larger batches (--global-batch), fewer workers, or --compress; "
-              "troupe bench all-reduce measures the links"};
+              std::string{"larger batches (--global-batch), fewer workers, or "
+                          "--compress; troupe bench "}
+                + (has_shards(job) ? "parameter-server" : "all-reduce")
+                + " measures the links"};
     return {Kind::good, "job", found, ""};
   }
   const RoleView* slowest = nullptr;

@@ -65,6 +65,13 @@ BOOST_AUTO_TEST_CASE(a_worker_that_waits_for_samples_is_held_up_by_its_data) {
   BOOST_TEST(finding.what == job.roles.back().role);
   BOOST_TEST(has(finding.found, "is busy for 97% of the time"));
   BOOST_TEST(has(finding.remedy, "more readers"));
+  for (auto& role : job.roles)
+    if (role.role.starts_with("reader"))
+      role.busy = 0.02;
+  finding = found(job);
+  BOOST_TEST(finding.what == job.roles[2].role);
+  BOOST_TEST(has(finding.found, "no reader is busy for long"));
+  BOOST_TEST(has(finding.remedy, "--data-cache"));
   job.roles[2].compute_ms = 10; // it reads ahead: nobody waits
   job.roles[2].data_ms = 0.1;
   BOOST_TEST(found(job).kind == Kind::good);
