@@ -59,7 +59,7 @@ struct TrainerSamples {
 class Trainer {
 public:
   struct Result {
-    uint64_t steps = 0;    ///< of all calls of fit() so far
+    uint64_t steps = 0; ///< of all calls of fit() so far
     /// Of the last step, nats; NaN: who knew it is gone.
     double final_loss = 0;
     double samples_per_second = 0;

@@ -108,12 +108,12 @@ void CoordinatorState::data_epoch_ended(uint64_t data_epoch) {
                    record_.take_epoch_loss(),
                    record_.samples_per_second(),
                    {}};
-  // What there was to evaluate has gone to the coordinator before.
-  const bool due = evaluator_ && !options_.past
-                   && (steps_ == course_.end()
-                       || job_->is_snapshot_version(steps_)
-                       || (async_ && eval_is_due(job_->options, data_epoch)));
-  if (!due) {
+  // What there was to evaluate on the way went to the coordinator before.
+  const bool on_the_way =
+    !options_.past
+    && (job_->is_snapshot_version(steps_)
+        || (async_ && eval_is_due(job_->options, data_epoch)));
+  if (!evaluator_ || (steps_ != course_.end() && !on_the_way)) {
     tell(end);
     return;
   }

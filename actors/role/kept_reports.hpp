@@ -24,17 +24,22 @@ public:
   }
 
   /// Tells the coordinator, which has `committed` steps, of those after them.
-  /// Each keeps its fence: one of a period before numbers other things.
   template <class Pointer>
   void
   send_again(Pointer self, const RoleContext& context, uint64_t committed) {
-    std::erase_if(reports_,
-                  [&](const LeafReport& x) { return x.step < committed; });
-    leaves_ = 0;
-    for (const auto& report : reports_) {
-      leaves_ += report.leaves.size();
+    for (const auto& report : after(committed))
       self->send(context.coordinator, report);
-    }
+  }
+
+  /// What is kept once so many steps are committed. Each keeps its fence: one
+  /// of a period before numbers other things.
+  const std::deque<LeafReport>& after(uint64_t committed) {
+    std::erase_if(reports_, [&](const LeafReport& x) {
+      const bool known = x.step < committed;
+      leaves_ -= known ? x.leaves.size() : 0;
+      return known;
+    });
+    return reports_;
   }
 
   /// Also what is not to be sent before it is asked for.

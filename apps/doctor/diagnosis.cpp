@@ -112,8 +112,9 @@ struct Pace {
 };
 
 bool has_shards(const JobView& job) {
-  return std::ranges::any_of(
-    job.roles, [](const RoleView& x) { return kind_of(x.role) == "ps"; });
+  return std::ranges::any_of(job.roles, [](const RoleView& x) {
+    return kind_of(x.role) == "ps";
+  });
 }
 
 /// How long roles compute, of which some must do so for each step.
