@@ -202,11 +202,15 @@ Membership::Actions Membership::tick(uint64_t now_ms) {
               ? ""
               : " of the last of " + std::to_string(present_.size()) + " of "
                   + all + " roles that did")
-         + ": look at the last output there, start what is missing with "
-           "`troupe role "
-         + (options_.paired ? "sharded:" + std::to_string(late.front().index)
-                            : to_string(late.front()))
-         + "`, or give more time with --join-deadline-ms"});
+         + (options_.starts_roles && options_.starts_roles()
+              ? ": look at their last output above and in --log-dir"
+              : ": look at the last output there, start what is missing with "
+                "`troupe role "
+                  + (options_.paired
+                       ? "sharded:" + std::to_string(late.front().index)
+                       : to_string(late.front()))
+                  + '`')
+         + ", or give more time with --join-deadline-ms"});
   return out;
 }
 

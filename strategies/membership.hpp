@@ -86,6 +86,9 @@ public:
     /// Asked before the first epoch when all roles are present: whether it may
     /// begin. It does past the join deadline whatever is answered; empty: yes.
     std::function<bool()> may_begin{};
+    /// Asked when roles did not join: whether somebody starts them, rather than
+    /// the user by hand; empty: nobody does.
+    std::function<bool()> starts_roles{};
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
     /// Of an earlier coordinator's membership: its newest epoch (0: there was

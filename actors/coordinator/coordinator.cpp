@@ -38,9 +38,11 @@ bool decides(const Job& job) {
 Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
                    std::function<std::set<RoleId>()> awaited,
-                   std::function<bool()> may_begin, const JobHistory* past) {
+                   std::function<bool()> may_begin,
+                   std::function<bool()> starts_roles, const JobHistory* past) {
   Membership::Options options;
   options.may_begin = std::move(may_begin);
+  options.starts_roles = std::move(starts_roles);
   options.awaited = std::move(awaited);
   options.viable = [&plan](const std::set<RoleId>& present) {
     return plan.viable(present);
@@ -125,7 +127,9 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     membership_(membership_options(
                   *job_, epoch_plan_,
                   [this] { return epoch_plan_.awaited(seals_, known()); },
-                  [this] { return has_readers(); }, options_.past.get()),
+                  [this] { return has_readers(); },
+                  [this] { return static_cast<bool>(supervisor_); },
+                  options_.past.get()),
                 clock_.ms()),
     commits_(
       job_->options.virtual_ranks,

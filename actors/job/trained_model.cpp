@@ -222,10 +222,23 @@ void take_label_kind(Dataset& data, const std::string& path) {
 
 namespace {
 
+/// Whether both name the same path of this machine, however it is spelled.
+bool is_one_path(const std::string& a, const std::string& b) {
+  if (a == b || a.find("://") != std::string::npos
+      || b.find("://") != std::string::npos)
+    return a == b;
+  std::error_code unknown;
+  const auto one = std::filesystem::weakly_canonical(a, unknown);
+  return !unknown && one == std::filesystem::weakly_canonical(b, unknown)
+         && !unknown;
+}
+
 /// What of `asked` the weights know is taken from there; in the order of keys.
 DataSpec as_trained(DataSpec asked, const DataSpec& trained,
                     bool knows_columns) {
   const auto split_only = without_split(trained);
+  if (is_one_path(asked.where, trained.where))
+    asked.where = trained.where;
   if (knows_columns && asked.kind == trained.kind
       && asked.where == trained.where)
     for (const auto& given : split_only.options)

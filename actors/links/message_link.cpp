@@ -204,6 +204,12 @@ void MessageLink::hush() {
   look();
 }
 
+void MessageLink::own_values() {
+  std::vector<TensorView> done; // their end may call back: under no lock
+  std::lock_guard pen{pen_};
+  done = sender_.own_values();
+}
+
 MessageLink::Counts MessageLink::counts() const {
   return {sender_.sent_bytes(), received_.load(std::memory_order_relaxed),
           arrived_.load(std::memory_order_relaxed), sender_.queued_bytes()};

@@ -71,6 +71,9 @@ public:
   /// Nothing of what was sent leaves once this has returned, not even the rest
   /// of a frame; from any thread. The loop learns that the link is down.
   void hush();
+  /// What is being sent is sent as it is now, whatever becomes of its memory
+  /// once this has returned; from any thread.
+  void own_values();
 
   int descriptor() const { return socket_->descriptor(); }
   Counts counts() const;

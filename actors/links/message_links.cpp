@@ -310,15 +310,18 @@ void MessageLinks::cut(uint32_t which) {
 }
 
 void MessageLinks::keep_only(const std::set<std::string>& peers) {
-  std::vector<std::shared_ptr<MessageLink>> others;
+  std::vector<std::pair<std::string, std::shared_ptr<MessageLink>>> links;
   {
     std::lock_guard lock{state_->mutex};
     for (const auto& [id, one] : state_->open)
-      if (auto link = one.second.lock(); link && !peers.contains(one.first))
-        others.push_back(std::move(link));
+      if (auto link = one.second.lock())
+        links.emplace_back(one.first, std::move(link));
   }
-  for (const auto& link : others)
-    link->hush();
+  for (const auto& [peer, link] : links)
+    if (peers.contains(peer))
+      link->own_values();
+    else
+      link->hush();
 }
 
 void MessageLinks::accept(const std::string& name, const Terms& terms,

@@ -37,8 +37,8 @@ public:
   MessageLinks(const MessageLinks&) = delete;
   MessageLinks& operator=(const MessageLinks&) = delete;
 
-  /// Ends the links to everybody else, at once: what they have not had yet is
-  /// of memory that may change from here on. From any thread.
+  /// Memory that was sent from may change from here on. Links to everybody else
+  /// end at once; what is half sent to these is sent as it is. From any thread.
   void keep_only(const std::set<std::string>& peers);
 
   /// Where tensors are to lie that peers on this host get without a copy; may

@@ -154,6 +154,15 @@ void MessageSender::advance(size_t bytes, std::vector<TensorView>& done) {
   }
 }
 
+std::vector<TensorView> MessageSender::own_values() {
+  std::vector<TensorView> done;
+  for (auto& frame : wire_)
+    if (frame.values.size() > 0)
+      done.push_back(
+        std::exchange(frame.values, TensorView::copy(frame.values.span())));
+  return done;
+}
+
 std::vector<TensorView> MessageSender::clear() {
   std::vector<TensorView> all;
   for (auto& frame : std::exchange(wire_, {}))

@@ -49,6 +49,9 @@ public:
   /// Writes what credit and socket take now. Tensors that are on their way
   /// move to `done`, for the caller to let go of when it holds no lock.
   State write(std::vector<TensorView>& done);
+  /// What is being written is written from copies from here on: its memory may
+  /// change. Returns the views of that, to be let go of like those of write().
+  std::vector<TensorView> own_values();
   /// Forgets everything.
   std::vector<TensorView> clear();
 

@@ -2,6 +2,7 @@
 # ctest: TIMEOUT 600
 
 import json
+import os
 import subprocess
 import unittest
 
@@ -118,6 +119,24 @@ class Slips(OwnFolder):
         done = self.troupe("evaluate", "--checkpoint", saved, *SMALL[:2],
                            "--data", "synthetic:digits?samples=50&seed=1")
         self.assertIn("samples 50\n", done.stdout)
+
+    # Symptom: with `./x.csv` in place of `x.csv` training's samples were judged
+    # as well.
+    def test_a_path_that_is_spelled_otherwise_is_the_same_data(self):
+        table, saved = self.path("x.csv"), self.path("w.safetensors")
+        with open(table, "w") as file:
+            file.write("a,b,label\n")
+            for i in range(200):
+                file.write(f"{i % 7},{i % 11},{i % 2}\n")
+        os.symlink(table, self.path("link.csv"))
+        self.train("--data", f"csv:{table}", "--eval-fraction", "0.2",
+                   "--model", "mlp:2-4-2", "--save", saved)
+        for path in (self.path("./x.csv"), self.path("link.csv")):
+            done = self.troupe("evaluate", "--checkpoint", saved, "--data",
+                               f"csv:{path}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("samples 40, which training did not see",
+                          done.stdout)
 
     # --- flags ----------------------------------------------------------------
 

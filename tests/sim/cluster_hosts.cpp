@@ -94,8 +94,10 @@ bool ClusterHosts::cut() {
   if (cluster_.blocked_until_ > runtime_.now() || cluster_.activated_ == 0)
     return false;
   const bool with_coordinator = a == 0 || b == 0;
-  const bool spared = with_coordinator ? can_spare(a == 0 ? b : a)
-                                       : can_spare(a) || can_spare(b);
+  // A replica that is to take its state anew is none yet.
+  const bool spared = !cluster_.fragile()
+                      && (with_coordinator ? can_spare(a == 0 ? b : a)
+                                           : can_spare(a) || can_spare(b));
   const auto time = spared && draw.chance(25)
                       ? draw.between(for_good[0], for_good[1])
                       : draw.between(50'000,

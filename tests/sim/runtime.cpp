@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <stdexcept>
 
 namespace caf {
@@ -148,19 +149,22 @@ void Runtime::kill(uint32_t id, const std::string& how) {
     if (links_[i].alive
         && (links_[i].process[0] == id || links_[i].process[1] == id))
       end_link(i, "its process ended", random_.chance(50));
-  uint64_t last = now_;
+  std::map<uint32_t, uint64_t> last; // by who hears of it after that
   for (auto& [ends, stream] : control_)
     if (ends.first == id) {
       if (random_.chance(50))
         ++stream.generation;
       else
-        last = std::max(last, stream.last);
+        last[ends.second] = stream.last;
     } else if (ends.second == id) {
       ++stream.generation;
     }
   for (auto address : processes_[id].actors) {
-    tell_watchers(address, last + random_.between(end_notice[0], end_notice[1]),
-                  "its process ended");
+    const auto notice = random_.between(end_notice[0], end_notice[1]);
+    for (auto watcher : std::exchange(entities_[address].watchers, {}))
+      tell_watcher(watcher, address,
+                   std::max(now_, last[entities_[watcher].process]) + notice,
+                   "its process ended");
     auto actor = std::exchange(entities_[address].actor, nullptr);
     if (tasks_may_wait) // nothing of it runs any more
       graves_.push_back(std::move(actor));
@@ -289,16 +293,21 @@ void Runtime::demonitor(Address watcher, Address target) {
 void Runtime::tell_watchers(Address target, uint64_t time,
                             const std::string& why) {
   for (auto watcher : std::exchange(entities_[target].watchers, {}))
-    at(time, [this, watcher, target, why] {
-      in_process(entities_[watcher].process, [this, watcher, target, why] {
-        if (auto actor = entities_[watcher].actor) {
-          if (taps.ended)
-            taps.ended(entities_[watcher].process, process_of(target));
-          actor->down(target, why);
-          end_if_quits(std::move(actor));
-        }
-      });
+    tell_watcher(watcher, target, time, why);
+}
+
+void Runtime::tell_watcher(Address watcher, Address target, uint64_t time,
+                           const std::string& why) {
+  at(time, [this, watcher, target, why] {
+    in_process(entities_[watcher].process, [this, watcher, target, why] {
+      if (auto actor = entities_[watcher].actor) {
+        if (taps.ended)
+          taps.ended(entities_[watcher].process, process_of(target));
+        actor->down(target, why);
+        end_if_quits(std::move(actor));
+      }
     });
+  });
 }
 
 } // namespace troupe::sim

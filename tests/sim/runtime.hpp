@@ -125,6 +125,8 @@ private:
   void in_process(uint32_t process, std::function<void()> what);
   void end_link(size_t link, const std::string& why, bool loses);
   void tell_watchers(Address target, uint64_t time, const std::string& why);
+  void tell_watcher(Address watcher, Address target, uint64_t time,
+                    const std::string& why);
   void schedule(Stream& stream, uint32_t from_process, uint32_t to_process,
                 Address from, Address to, const Letter& letter);
 

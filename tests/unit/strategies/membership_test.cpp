@@ -298,6 +298,18 @@ BOOST_AUTO_TEST_CASE(a_role_that_never_joins_ends_the_job_by_name) {
                 "that did: look at the last output there, start what is "
                 "missing with `troupe role worker:1`, or give more time with "
                 "--join-deadline-ms");
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_told_to_start_what_a_launcher_starts) {
+  auto options = two_workers();
+  options.starts_roles = [] { return true; };
+  Membership it{options, 0};
+  const auto failure = only<Membership::Fail>(it.tick(30'000));
+  BOOST_TEST(
+    failure.reason
+    == "worker:0, worker:1 did not join within 30 s: look at their last "
+       "output above and in --log-dir, or give more time with "
+       "--join-deadline-ms");
   BOOST_TEST((it.state() == State::failed));
   BOOST_TEST(it.tick(99'000).empty()); // said once
   BOOST_TEST(it.join(worker1, 1, 99'000).empty());
