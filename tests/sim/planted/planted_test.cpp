@@ -29,14 +29,14 @@ constexpr Plant plants[] = {
   {14, 0},        {15, 1},        {16, 181},      {17, 228},
   {18, 2},        {19, 2},        {20, 2},        {21, 5892},
   {22, 663},      {23, 8},        {24, 3679},     {25, 0},
-  {26, 0},        {28, 308},      {29, 33},       {30, 0},
-  {32, 127},      {33, 11},       {34, 326},      {36, 11},
-  {37, 34},       {38, 0},        {39, 2},        {40, 6},
-  {41, 2},        {42, 6},        {43, 15},       {44, 26},
-  {45, 597},      {46, 60},       {47, 1035},     {48, 4293},
-  {50, 15},       {51, 78},       {52, 104},      {53, 31},
-  {54, 10000015}, {55, 10000015}, {56, 10000004}, {57, 10000015},
-  {58, 20000007}, {59, 20000000}, {60, 20000003}, {61, 20000024},
+  {26, 0},        {29, 33},       {30, 0},        {32, 127},
+  {33, 11},       {34, 326},      {36, 11},       {37, 34},
+  {38, 0},        {39, 2},        {40, 6},        {41, 2},
+  {42, 6},        {43, 15},       {44, 26},       {45, 597},
+  {46, 60},       {47, 1035},     {48, 4293},     {50, 15},
+  {51, 78},       {52, 104},      {53, 31},       {54, 10000015},
+  {55, 10000015}, {56, 10000004}, {57, 10000015}, {58, 20000007},
+  {59, 20000000}, {60, 20000003}, {61, 20000024},
 };
 
 /// Those from here on show in worlds of hosts, and in rough ones.
@@ -48,8 +48,10 @@ constexpr uint64_t max_seeds = 10'000;
 /// seeds, the second by a count that was wrong itself (54611 in
 /// docs/reliability.md) and not since; the third in 383, and not in 10,000
 /// since slices overtake one another on links; the fourth in 1,512, and not in
-/// 10,000 since there are replicas.
-constexpr uint32_t rare_bugs[] = {10, 27, 31, 35};
+/// 10,000 since there are replicas. The last, 28, was found in 308, and not in
+/// 10,000 since roles say again what they had reported: a worker has to die
+/// with the coordinator that had heard it.
+constexpr uint32_t rare_bugs[] = {10, 27, 31, 35, 28};
 constexpr uint64_t max_rare_seeds = 60'000;
 
 class Search {
