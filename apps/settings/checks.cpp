@@ -4,6 +4,7 @@
 #include "actors/sockets/endpoint.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/settings/idle_flags.hpp"
+#include "apps/settings/places.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/output_trial.hpp"
@@ -31,42 +32,6 @@ void require_flag(const Settings& settings, const std::string& value,
            + ", for example --" + name + " " + example);
 }
 
-/// Whether two paths are of one file, there or not.
-bool is_one_file(const std::string& one, const std::string& other) {
-  namespace fs = std::filesystem;
-  if (one.empty() || other.empty())
-    return false;
-  std::error_code failure;
-  const auto place = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, failure), failure);
-  };
-  const auto first = place(one);
-  const auto kind = fs::status(first, failure).type();
-  return first == place(other) && !first.empty()
-         && (kind == fs::file_type::not_found || kind == fs::file_type::regular
-             || kind == fs::file_type::directory);
-}
-
-/// What is written last would be all that is there.
-void check_outputs(const Settings& settings) {
-  const std::vector<std::pair<const char*, std::string>> outputs{
-    {"--save", settings.save},
-    {"--report", settings.report},
-    {"--summary", settings.summary},
-    {"--timeline", settings.timeline},
-    {"--journal", settings.journal},
-    {"--log-dir", settings.log_dir},
-    {"--flight", settings.flight},
-    {"--checkpoint-dir", settings.checkpoints.dir},
-  };
-  for (size_t i = 0; i < outputs.size(); ++i)
-    for (size_t k = i + 1; k < outputs.size(); ++k)
-      if (is_one_file(outputs[i].second, outputs[k].second))
-        refuse(std::string{outputs[i].first} + " and " + outputs[k].first
-               + " name one place, " + outputs[i].second
-               + "; give each its own");
-}
-
 /// What two values do not allow together.
 void check_values(const Settings& settings) {
   const auto& job = settings.job;
@@ -80,7 +45,6 @@ void check_values(const Settings& settings) {
   if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512")
     refuse("--precision bfloat16 needs instructions that --isa " + job.isa
            + " leaves out; drop one of them");
-  check_outputs(settings);
   if (settings.standby && !job.processes)
     refuse("--standby takes over from a process that died; add --processes");
 }
@@ -351,7 +315,7 @@ bool check_observer(const Settings& settings) {
     if (settings.events.path.empty() || settings.out.empty())
       refuse("'troupe report' needs the summary of a run and a file for its "
              "report, for example troupe report run.json run.html");
-    if (is_one_file(settings.events.path, settings.out))
+    if (is_one_place(settings.events.path, settings.out))
       refuse("'troupe report' would write over the summary that it reads: name "
              "another file");
     check_output("out", settings.out);
@@ -395,6 +359,11 @@ void check_settings(const Settings& settings, const Flags& flags) {
     refuse_idle_flags(settings, flags);
     check_values(settings);
     check_job(settings);
+  }
+  check_outputs(settings);
+  if (!shown && !goes_on(settings)) {
+    const auto config = flags.find("config");
+    check_inputs(settings, config == flags.end() ? "" : config->second);
   }
   if (command == "model show") {
     if (!settings.job.data.empty())

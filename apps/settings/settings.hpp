@@ -207,8 +207,9 @@ Surroundings surroundings_of_process();
 
 /// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,
 /// --config FILE, default. Devices and threads come back resolved, model, data
-/// specification, plan and optimizer checked; no file but the configuration is
-/// opened.
+/// specification, plan and optimizer checked; no file is opened but the
+/// configuration and, where an output is there already, what it might be
+/// written over.
 /// Errors: UsageError (exit status 2) for what flags, configuration and
 /// TF_CONFIG alone reveal; InputError (1) for an unreadable configuration file
 /// and for a public address without certificates.

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -169,6 +170,141 @@ class Slips(OwnFolder):
                 "--strategy", "one_device", "--steps", steps)
             self.assertGreater(summary["samples_per_second"], 0)
             self.assertNotRegex(output, r"[^.\d]0(\.0)? samples/s")
+
+    # --- files ----------------------------------------------------------------
+
+    def made_inputs(self):
+        """Samples, a list of them, a model, a configuration, weights and a
+        checkpoint, all of them good."""
+        with open(self.path("x.csv"), "w") as file:
+            file.write("a,b,kind\n")
+            file.writelines(f"{i % 7},{i % 3},{i % 2}\n" for i in range(64))
+        with open(self.path("list"), "w") as file:
+            file.write("x.csv\n")
+        model = ["--model", "mlp:2-4-2"]
+        with open(self.path("m.json"), "w") as file:
+            file.write(self.troupe("model", "show", "mlp:2-4-2", "--format",
+                                   "json").stdout)
+        with open(self.path("j.toml"), "w") as file:
+            file.write('strategy = "one_device"\n')
+        self.job = ["--data", f"csv:{self.path('x.csv')}", *model,
+                    "--global-batch", "32", "--steps", "2"]
+        self.train(*self.job, "--strategy", "one_device", "--save",
+                   self.path("w.st"), "--checkpoint-dir", self.path("kept"))
+        os.symlink("w.st", self.path("link.st"))
+        os.link(self.path("x.csv"), self.path("twin.csv"))
+        os.mkdir(self.path("hf"))
+        shutil.copy(self.path("w.st"), self.path("hf", "model.safetensors"))
+
+    def all_files(self):
+        found = {}
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as file:
+                    found[os.path.join(folder, name)] = file.read()
+        return found
+
+    # Symptom: weights, samples, a model or a configuration were gone without a
+    # word.
+    def test_what_is_read_is_not_written_over(self):
+        self.made_inputs()
+        before = self.all_files()
+        at = self.path
+        data = ["--data", f"csv:{at('x.csv')}"]
+        listed = ["--data", f"csv:@{at('list')}"]
+        some = ["--data", f"csv:{at('[xy].csv')}"]
+        weights = ["--checkpoint", at("w.st")]
+        kept = ["--checkpoint", at("kept")]
+        step = os.path.join(at("kept"), os.listdir(at("kept"))[0])
+        parameters = os.path.join(step, "parameters.safetensors")
+        train = ["train", *self.job[2:], "--strategy", "one_device"]
+        role = ["role", "coordinator", "--certificates", at("certs"),
+                *self.job[2:], "--strategy", "multi_worker_mirrored"]
+        for words, flag, path, reader in (
+                (["predict", *data, *weights], "--out", "w.st", "--checkpoint"),
+                (["predict", *data, *weights], "--out", "link.st",
+                 "--checkpoint"),
+                (["predict", *data, *weights], "--out", "x.csv", "--data"),
+                (["predict", *data, *kept], "--out", parameters,
+                 "--checkpoint"),
+                (["evaluate", *data, *weights], "--summary", "w.st",
+                 "--checkpoint"),
+                (["evaluate", *data, *weights], "--summary", "x.csv", "--data"),
+                ([*train, *data], "--save", "x.csv", "--data"),
+                ([*train, *data], "--save", "twin.csv", "--data"),
+                ([*train, *data], "--summary", "x.csv", "--data"),
+                ([*train, *data], "--report", "x.csv", "--data"),
+                ([*train, *listed], "--save", "x.csv", "--data"),
+                ([*train, *listed], "--save", "list", "--data"),
+                ([*train, *some], "--save", "x.csv", "--data"),
+                ([*train, *data, "--eval-data", listed[1]], "--report", "list",
+                 "--eval-data"),
+                (["train", *data, "--model", at("m.json"), "--strategy",
+                  "one_device"], "--save", "m.json", "--model"),
+                (["train", *self.job, "--config", at("j.toml")], "--save",
+                 "j.toml", "--config"),
+                ([*role, *data], "--save", "x.csv", "--data"),
+                ([*train, *data, "--checkpoint-dir", at("kept"), "--resume"],
+                 "--save", parameters, "--checkpoint-dir"),
+                ([*train, *data, "--checkpoint-dir", at("new"),
+                  "--initial-weights", at("w.st")], "--report", "w.st",
+                 "--initial-weights"),
+                (["checkpoint", "export", at("kept")], "--out", parameters,
+                 "'troupe checkpoint export'"),
+                (["checkpoint", "export", step], "--out",
+                 os.path.join(step, "manifest.json"),
+                 "'troupe checkpoint export'"),
+                (["checkpoint", "export", at("hf", "model.safetensors"),
+                  "--layout", "hugging_face"], "--out", "hf",
+                 "'troupe checkpoint export'")):
+            place = os.path.join(self.folder, path)
+            with self.subTest(words=words, flag=flag, path=path):
+                done = self.troupe(*words, flag, place)
+                if path == "hf":
+                    place += "/model.safetensors"
+                self.assertEqual(
+                    (done.returncode, done.stderr),
+                    (2, f"troupe: {flag} {place} is what {reader} reads; name "
+                        "another file\n"))
+        self.assertEqual(self.all_files(), before)
+
+    def test_weights_of_a_save_are_gone_on_with_in_place(self):
+        self.made_inputs()
+        train = ["train", *self.job, "--strategy", "one_device",
+                 "--checkpoint-dir", self.path("new"), "--initial-weights"]
+        with open(self.path("w.st"), "rb") as file:
+            before = file.read()
+        done = self.troupe(*train, self.path("w.st"), "--save",
+                           self.path("w.st"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("w.st"), "rb") as file:
+            self.assertNotEqual(file.read(), before)
+        # One from elsewhere may hold more than is written in its place.
+        size = int.from_bytes(before[:8], "little")
+        header = json.loads(before[8:8 + size])
+        del header["__metadata__"]
+        text = json.dumps(header).encode().ljust(size)
+        foreign = self.path("foreign.st")
+        with open(foreign, "wb") as file:
+            file.write(before[:8] + text + before[8 + size:])
+        done = self.troupe(*train, foreign, "--save", foreign)
+        self.assertEqual(
+            (done.returncode, done.stderr),
+            (2, f"troupe: --save {foreign} is what --initial-weights reads; "
+                "name another file\n"))
+
+    def test_two_outputs_meet_through_links(self):
+        os.symlink("x.st", self.path("y.st"))
+        os.symlink(self.path("y.st"), self.path("z.st"))
+        for link in ("y.st", "z.st"):
+            done = self.troupe(
+                "train", "--data", "synthetic:digits?samples=64", *SMALL,
+                "--strategy", "one_device", "--steps", "1", "--save",
+                self.path("x.st"), "--summary", self.path(link))
+            self.assertEqual(
+                (done.returncode, done.stderr),
+                (2, "troupe: --save and --summary name one place, "
+                    f"{self.path('x.st')}; give each its own\n"))
 
     # --- events ---------------------------------------------------------------
 
