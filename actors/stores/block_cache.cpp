@@ -122,6 +122,52 @@ bool read_pages(const Handle& file, const Head& head, uint64_t offset,
   return true;
 }
 
+/// Errors: -1, also where anything but a file has the name: a link or a FIFO
+/// would lead out of the folder, or be waited for.
+int open_file(const std::string& path, int flags) {
+  const int handle = ::open(path.c_str(),
+                            flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  struct stat about {};
+  if (handle < 0 || (::fstat(handle, &about) == 0 && S_ISREG(about.st_mode)))
+    return handle;
+  ::close(handle);
+  return -1;
+}
+
+/// Whether something is there that is no file.
+bool is_other(const std::string& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
+}
+
+/// Makes the folder, for this user alone.
+void make_folder(fs::path dir) {
+  if (!dir.has_filename()) // "cache/"
+    dir = dir.parent_path();
+  std::error_code failure;
+  fs::create_directories(dir.parent_path(), failure);
+  if (::mkdir(dir.c_str(), 0700) == 0)
+    ::chmod(dir.c_str(), 0700); // whatever the umask leaves out
+}
+
+/// As ssh does with its files: who may write there could make a run take other
+/// bytes, write elsewhere, or wait.
+void check_own(const std::string& dir) {
+  struct stat folder {};
+  struct stat name {};
+  if (::stat(dir.c_str(), &folder) != 0 || ::lstat(dir.c_str(), &name) != 0)
+    return fail_to_write(dir, errno);
+  for (const auto* about : {&folder, &name}) // it may be a link
+    if (about->st_uid != ::geteuid() && about->st_uid != 0)
+      throw InputError(
+        "--data-cache " + dir + ": belongs to another user (number "
+        + std::to_string(about->st_uid) + "); name a folder of your own");
+  if ((folder.st_mode & 022) != 0)
+    throw InputError("--data-cache " + dir
+                     + ": others may write to it: chmod go-w " + dir
+                     + ", or name another folder");
+}
+
 bool write_all(int handle, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto done = ::write(handle, bytes.data(), bytes.size());
@@ -225,7 +271,7 @@ std::vector<KeptFile> kept_files(const std::string& dir) {
 /// A block's file with its head, which was checked.
 struct BlockCache::OpenBlock {
   explicit OpenBlock(const std::string& path)
-    : file(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : file(open_file(path, O_RDONLY)) {
     struct stat about;
     if (file.is_open() && ::fstat(file.get(), &about) == 0)
       noted_s = about.st_mtim.tv_sec;
@@ -293,11 +339,9 @@ BlockCache::BlockCache(std::string dir, uint64_t most_bytes)
   if (most_bytes < fewest_blocks * (block_bytes + payload_at))
     throw UsageError("--data-cache " + dir_ + ": holds fewer than 16 blocks of "
                      + "a MiB; give it 17M at least");
-  std::error_code failure;
-  const bool was_there = fs::is_directory(dir_, failure);
-  const FolderLock folder{dir_}; // makes it, or says why not
-  if (!was_there)
-    fs::permissions(dir_, fs::perms::owner_all, failure);
+  make_folder(dir_);
+  const FolderLock folder{dir_}; // is there, or says why not
+  check_own(dir_);
   if (::access(dir_.c_str(), W_OK) != 0)
     fail_to_write(dir_, errno);
 }
@@ -321,9 +365,13 @@ std::shared_ptr<BlockCache::OpenBlock> BlockCache::opened(const Key& key,
   if (auto block = open_->find(text))
     return block;
   const auto digest = digest_of(text);
-  auto block = std::make_shared<OpenBlock>(path_of(digest));
-  if (!block->file.is_open())
+  const auto path = path_of(digest);
+  auto block = std::make_shared<OpenBlock>(path);
+  if (!block->file.is_open()) {
+    if (is_other(path))
+      forget(key);
     return nullptr;
+  }
   auto& head = block->head;
   const bool fits =
     block->file.read_at(0, &head, sizeof head) && head.magic == Head{}.magic
@@ -366,7 +414,7 @@ bool BlockCache::read(const Key& key, uint64_t block_size, uint64_t offset,
 /// that cannot be is looked up anew.
 uint64_t BlockCache::known_bytes() const {
   std::array<uint64_t, 2> words{};
-  const Handle file{::open((dir_ + "/used").c_str(), O_RDONLY | O_CLOEXEC)};
+  const Handle file{open_file(dir_ + "/used", O_RDONLY)};
   if (file.is_open() && file.read_at(0, words.data(), sizeof words)
       && words[1] == ~words[0])
     return words[0];
@@ -375,10 +423,12 @@ uint64_t BlockCache::known_bytes() const {
 
 void BlockCache::note_bytes(uint64_t bytes) const {
   const std::array<uint64_t, 2> words{bytes, ~bytes};
-  const Handle file{
-    ::open((dir_ + "/used").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  const auto path = dir_ + "/used";
+  const Handle file{open_file(path, O_WRONLY | O_CREAT)};
   if (file.is_open())
     write_all(file.get(), std::as_bytes(std::span{words}));
+  else if (is_other(path))
+    ::unlink(path.c_str()); // the next one writes it
 }
 
 /// Removes what was not used for longest until a tenth is free beyond what is

@@ -30,7 +30,8 @@ public:
     uint64_t block = 0;
   };
 
-  /// Makes the folder. Errors: FileError with the system's reason; UsageError
+  /// Makes the folder. Errors: FileError with the system's reason; InputError
+  /// for one that is another user's, or that others may write to; UsageError
   /// where `most_bytes` holds fewer than 16 blocks.
   BlockCache(std::string dir, uint64_t most_bytes);
   ~BlockCache();

@@ -374,7 +374,10 @@ class Stores(unittest.TestCase):
         with open(self.path("file"), "w"):
             pass
         data = "csv:https://127.0.0.1:1/a.csv"
+        os.mkdir(self.path("open"))
+        os.chmod(self.path("open"), 0o777)
         for place, words in ((self.path("file") + ":20M", "cannot be used"),
+                             (self.path("open") + ":20M", "others may write"),
                              (self.path("c") + ":1M", "16 blocks"),
                              ("c", "DIR:SIZE"), ("c:20X", "DIR:SIZE")):
             line, _ = self.refused(data, "--data-cache", place)

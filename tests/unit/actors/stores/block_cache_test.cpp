@@ -2,7 +2,9 @@
 #include "kernels/files/folder_lock.hpp"
 #include "tests/unit/kernels/data_files.hpp"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -252,6 +254,68 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_locked_for_long_costs_nothing_but_time) {
   cache.keep(key_of(1), block_of(1));
   BOOST_TEST(!reads(cache, 1, block_of(1)));
   BOOST_TEST(blocks_in(dir).empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_file_is_neither_followed_nor_waited_for) {
+  const Folder folder;
+  const auto dir = folder.path / "cache";
+  const auto whole = block_of(1);
+  BlockCache{dir, room}.keep(key_of(1), whole);
+  const auto block = blocks_in(dir).at(0);
+  const auto precious = folder.put("precious", std::string{"of the user"});
+  const auto put = [&](const fs::path& place, bool link) {
+    fs::remove(place);
+    if (link)
+      fs::create_symlink(precious, place);
+    else
+      BOOST_REQUIRE(::mkfifo(place.c_str(), 0600) == 0);
+  };
+  for (const bool link : {true, false})
+    for (const auto& place : {dir / "used", block}) {
+      put(place, link);
+      BlockCache cache{dir, room};
+      reads(cache, 1, whole);
+      cache.keep(key_of(1), whole);
+      cache.keep(key_of(2), block_of(2));
+      cache.keep(key_of(3), block_of(3));
+      BOOST_TEST(reads(cache, 1, whole));
+      BOOST_TEST(fs::is_regular_file(fs::symlink_status(place)));
+      for (const auto& other : blocks_in(dir))
+        if (other != block)
+          fs::remove(other);
+    }
+  std::ifstream in{precious};
+  BOOST_TEST((std::string{std::istreambuf_iterator<char>{in}, {}})
+             == "of the user");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_is_of_one_user_alone) {
+  const Folder folder;
+  const auto dir = (folder.path / "cache").string();
+  const auto old = ::umask(0);
+  BlockCache{dir, room};
+  ::umask(old);
+  BOOST_TEST(
+    ((fs::status(dir).permissions() & fs::perms::all) == fs::perms::owner_all));
+  for (const auto others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(dir, fs::perms::owner_all | others);
+    BOOST_CHECK_EXCEPTION(
+      (BlockCache{dir, room}), InputError,
+      says({"--data-cache " + dir, "others may write", "chmod go-w"}));
+  }
+  fs::permissions(dir, fs::perms::owner_all);
+  BlockCache{dir, room};
+  if (::geteuid() != 0)
+    return; // only root gives files away
+  const auto link = (folder.path / "link").string();
+  fs::create_directory_symlink(dir, link);
+  BlockCache{link, room};
+  BOOST_REQUIRE(::lchown(link.c_str(), 12345, static_cast<gid_t>(-1)) == 0);
+  BOOST_CHECK_EXCEPTION((BlockCache{link, room}), InputError,
+                        says({"another user (number 12345)"}));
+  BOOST_REQUIRE(::chown(dir.c_str(), 12345, static_cast<gid_t>(-1)) == 0);
+  BOOST_CHECK_EXCEPTION((BlockCache{dir, room}), InputError,
+                        says({"another user (number 12345)", "of your own"}));
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_are_one_line) {
