@@ -4,10 +4,13 @@
 #include "kernels/base/crc32c.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/strict_json.hpp"
+#include "kernels/files/text_lines.hpp"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -21,6 +24,17 @@ constexpr int application = 0x54524a31; // "TRJ1"
 constexpr int schema = 3;
 constexpr int schema_without_gaps = 2; ///< in the events' numbers
 constexpr int busy_ms = 2'000;
+constexpr int longest_event = 64 << 20;
+/// Of all events: folding keeps a run's far below.
+constexpr uint64_t most_bytes = uint64_t{1} << 30;
+
+/// All that a journal consists of, in SQLite's words.
+constexpr const char* events_table =
+  "CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT NULL, term "
+  "INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, checksum INTEGER "
+  "NOT NULL)";
+constexpr const char* promise_table = ///< of a voter
+  "CREATE TABLE promise (id INTEGER PRIMARY KEY, term INTEGER NOT NULL)";
 
 /// One statement; its columns and parameters are numbered as SQLite does.
 class Statement {
@@ -103,9 +117,22 @@ uint32_t check_of(uint32_t before, const JournalEvent& event) {
   return crc32c(before, text.data(), text.size());
 }
 
+/// The first of a database's files that is something else, which may be waited
+/// for without end; empty: none.
+std::string no_file_of(const std::string& path) {
+  for (const auto* part : {"", "-journal", "-wal", "-shm"}) {
+    struct stat about {};
+    if (::stat((path + part).c_str(), &about) == 0 && !S_ISREG(about.st_mode))
+      return path + part;
+  }
+  return {};
+}
+
 /// Whether it is a database without anything in it: its maker was killed before
 /// its first transaction was whole.
 bool is_unborn(const std::string& path) {
+  if (!no_file_of(path).empty())
+    return false;
   sqlite3* database = nullptr;
   bool empty = false;
   if (sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE, nullptr)
@@ -168,6 +195,9 @@ struct JournalFile::Impl {
              + path + "` shows it); remove it or name another file");
     if (how != Open::create && !there)
       refuse("there is no such file");
+    if (const auto other = no_file_of(path); !other.empty())
+      refuse((other == path ? "" : other + " ")
+             + "is not a regular file; name a file");
     const auto flags = how == Open::read
                          ? SQLITE_OPEN_READONLY
                          : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
@@ -175,6 +205,8 @@ struct JournalFile::Impl {
       refuse(sqlite3_errmsg(database));
     sqlite3_busy_timeout(database, busy_ms);
     sqlite3_extended_result_codes(database, 1);
+    sqlite3_limit(database, SQLITE_LIMIT_LENGTH, longest_event);
+    run("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON");
     if (how == Open::create)
       make();
     if (pragma("PRAGMA application_id") != application)
@@ -184,8 +216,39 @@ struct JournalFile::Impl {
       refuse("is of version " + std::to_string(found) + ", this program reads "
              + std::to_string(schema) + ": use the troupe that wrote it");
     gaps = found == schema;
+    check_schema();
     if (how != Open::read)
       run("PRAGMA synchronous=FULL");
+  }
+
+  /// A file from elsewhere may hold views that never end, triggers that change
+  /// what is written, columns that are computed.
+  void check_schema() const {
+    Statement found{database, "SELECT type, name, sql FROM sqlite_master"};
+    bool events = false;
+    while (found.step()) {
+      const auto made = found.text(2);
+      events = events || made == events_table;
+      if (made != events_table && made != promise_table)
+        refuse("is no journal of a run: it holds " + found.text(0) + " "
+               + in_quotes(found.text(1)) + ", which no run has made so");
+    }
+    if (!events)
+      refuse("is no journal of a run: it has no table of events");
+  }
+
+  bool has_promise() const {
+    Statement tables{database,
+                     "SELECT 1 FROM sqlite_master WHERE name = 'promise'"};
+    return tables.step();
+  }
+
+  /// Pages that lead to one another may seem to hold anything.
+  void check_size(uint64_t bytes) const {
+    if (bytes > longest_event
+        && bytes > std::min(most_bytes, pragma("PRAGMA page_count")
+                                          * pragma("PRAGMA page_size")))
+      throw InputError("its events are longer than a run's can be");
   }
 
   /// Runs `change` whole or not at all.
@@ -232,9 +295,8 @@ struct JournalFile::Impl {
     run("BEGIN");
     set_pragma("application_id", application);
     set_pragma("user_version", schema);
-    run("CREATE TABLE events (id INTEGER PRIMARY KEY, unix_ms INTEGER NOT "
-        "NULL, term INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
-        "NULL, checksum INTEGER NOT NULL); COMMIT");
+    run(events_table);
+    run("COMMIT");
   }
 
   /// Calls see(event) for each; leaves number and checksum of the last where
@@ -242,6 +304,7 @@ struct JournalFile::Impl {
   template <class See>
   void walk(See see) {
     uint64_t newest = 0;
+    uint64_t bytes = 0;
     uint32_t sum = 0;
     Statement rows{database, "SELECT id, unix_ms, term, kind, body, checksum "
                              "FROM events ORDER BY id"};
@@ -249,6 +312,10 @@ struct JournalFile::Impl {
       JournalEvent event{rows.number(0), rows.number(1), rows.number(2),
                          rows.text(3), rows.text(4)};
       const auto found = rows.number(5);
+      check_size(bytes += event.kind.size() + event.body.size());
+      if (event.id <= newest)
+        throw InputError("event " + std::to_string(event.id) + " follows event "
+                         + std::to_string(newest));
       if (event.id != newest + 1 && !gaps)
         throw InputError("event " + std::to_string(newest + 1) + " is missing");
       sum = check_of(sum, event);
@@ -352,9 +419,7 @@ void JournalFile::cut(uint64_t keep) {
 }
 
 uint64_t JournalFile::promised() const {
-  Statement tables{impl_->database,
-                   "SELECT 1 FROM sqlite_master WHERE name = 'promise'"};
-  if (!tables.step())
+  if (!impl_->has_promise())
     return 0;
   Statement row{impl_->database, "SELECT term FROM promise"};
   return row.step() ? row.number(0) : 0;
@@ -362,8 +427,8 @@ uint64_t JournalFile::promised() const {
 
 void JournalFile::promise(uint64_t term) {
   impl_->write([&] {
-    impl_->run("CREATE TABLE IF NOT EXISTS promise (id INTEGER PRIMARY KEY, "
-               "term INTEGER NOT NULL)");
+    if (!impl_->has_promise())
+      impl_->run(promise_table);
     Statement row{impl_->database,
                   "INSERT OR REPLACE INTO promise VALUES (1, ?)"};
     row.bind(1, term);

@@ -186,6 +186,23 @@ class HostileFiles(OwnFolder):
         self.refused(troupe("events", self.journal(("change", body))),
                      "nested too deeply")
 
+    def test_a_journal_whose_events_never_end_is_refused(self):
+        """`troupe events` did not end, and took gigabytes: its table was a
+        view."""
+        path = self.journal(("restart", "{}"))
+        base = sqlite3.connect(path)
+        base.executescript(
+            "ALTER TABLE events RENAME TO others; CREATE VIEW events AS WITH "
+            "RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT "
+            "x AS id, unix_ms, term, kind, body, checksum FROM c JOIN others")
+        base.close()
+        self.refused(troupe("events", path), "is no journal of a run")
+
+    def test_a_journal_that_is_no_file_is_not_waited_for(self):
+        path = self.path("waits.db")
+        os.mkfifo(path)
+        self.refused(troupe("events", path), "is not a regular file")
+
     def test_events_steer_no_terminal(self):
         path = self.journal(
             ("restart", json.dumps({"role": ESCAPE, "how": ESCAPE})),

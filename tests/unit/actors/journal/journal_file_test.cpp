@@ -152,6 +152,68 @@ BOOST_AUTO_TEST_CASE(what_is_no_journal_is_refused_in_one_line) {
   BOOST_TEST(has(refusal(JournalFile::Open::read), "is no journal of a run"));
 }
 
+// Symptom: `troupe events` of such a file did not end, or took all memory.
+BOOST_AUTO_TEST_CASE(a_database_that_is_more_than_a_journal_is_refused) {
+  const std::string view =
+    "ALTER TABLE events RENAME TO others; CREATE VIEW events AS WITH RECURSIVE "
+    "c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT ";
+  for (const auto& statement :
+       {view
+          + "x AS id, unix_ms, term, kind, body, checksum FROM c JOIN others"
+            " ON others.id = 1",
+        view + "others.* FROM others WHERE (SELECT count(*) FROM c) > 0",
+        std::string{"CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM "
+                    "events; END"},
+        std::string{"CREATE TABLE more (id INTEGER)"},
+        std::string{"CREATE INDEX i ON events (body)"},
+        std::string{"ALTER TABLE events ADD COLUMN more AS (hex(body))"},
+        std::string{"DROP TABLE events"}}) {
+    write_three();
+    meddle(statement);
+    for (const auto how : {JournalFile::Open::read, JournalFile::Open::resume})
+      BOOST_TEST(has(refusal(how), "is no journal of a run: it h"));
+    std::filesystem::remove(path);
+  }
+  // A voter's has a table more.
+  write_three();
+  for (uint64_t term : {4, 7}) {
+    JournalFile file{path, JournalFile::Open::resume};
+    file.promise(term);
+  }
+  const JournalFile again{path, JournalFile::Open::read};
+  BOOST_TEST(again.promised() == 7u);
+  BOOST_TEST(again.events().size() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(an_event_longer_than_any_is_not_read) {
+  write_three();
+  meddle("UPDATE events SET body = zeroblob(70000000) WHERE id = 2");
+  BOOST_TEST(has(refusal(JournalFile::Open::read), "too big"));
+}
+
+BOOST_AUTO_TEST_CASE(events_that_do_not_ascend_are_refused) {
+  write_three();
+  auto events = three();
+  events[0].id = UINT64_MAX;
+  events[1].id = 1;
+  events[2].id = 2;
+  JournalFile{path, JournalFile::Open::resume}.replace(events);
+  BOOST_TEST(has(refusal(JournalFile::Open::read), "event 1 follows event"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_file_is_not_waited_for) {
+  for (const auto* part : {"", "-journal", "-wal"}) {
+    write_three();
+    std::filesystem::remove(path + part);
+    BOOST_REQUIRE(::mkfifo((path + part).c_str(), 0600) == 0);
+    for (const auto how : {JournalFile::Open::read, JournalFile::Open::resume})
+      BOOST_TEST(has(refusal(how), "is not a regular file; name a file"));
+    BOOST_TEST(has(refusal(JournalFile::Open::create), "there already"));
+    std::filesystem::remove(path + part);
+    std::filesystem::remove(path);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(another_version_and_a_file_that_is_there_are_refused) {
   write_three();
   BOOST_TEST(has(refusal(JournalFile::Open::create), "is there already"));
