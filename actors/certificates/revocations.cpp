@@ -2,14 +2,17 @@
 
 #include "kernels/base/error.hpp"
 #include "kernels/files/atomic_file.hpp"
+#include "kernels/files/input_file.hpp"
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <span>
+#include <sstream>
 
 namespace troupe {
 namespace {
+
+constexpr uint64_t longest_list = uint64_t{1} << 24;
 
 /// When it was issued: issue() dates certificates an hour back.
 int64_t issued(const Period& period) {
@@ -24,7 +27,12 @@ void Revocations::keep_in(std::string path) {
   std::error_code failure;
   if (path_.empty() || !std::filesystem::exists(path_, failure))
     return;
-  std::ifstream file{path_};
+  std::istringstream file;
+  try {
+    file.str(whole_file(path_, longest_list));
+  } catch (const InputError& mistake) {
+    throw InputError(std::string{"certificates: "} + mistake.what());
+  }
   std::string text;
   int64_t until = 0;
   while (file >> text >> until) {

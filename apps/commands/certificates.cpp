@@ -1,17 +1,17 @@
 #include "actors/certificates/petitioner.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/files/input_file.hpp"
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds ask_deadline{5};
+constexpr uint64_t longest_file = uint64_t{1} << 20; ///< of a chain of them
 
 MemberName member_of(const Settings& settings) {
   return *parse_member_name(settings.member);
@@ -73,10 +73,12 @@ int revoke(const Settings& settings) {
 }
 
 void print_about(const std::filesystem::path& path, int64_t now) {
-  std::ifstream file{path};
-  const auto certificate =
-    certificate_in({std::istreambuf_iterator<char>{file}, {}});
   const auto title = path.filename().string();
+  Certificate certificate;
+  try {
+    certificate = certificate_in(whole_file(path.string(), longest_file));
+  } catch (const InputError&) { // it is none
+  }
   if (!certificate) {
     std::printf("%s: no certificate\n", title.c_str());
     return;

@@ -9,6 +9,7 @@
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/files/input_file.hpp"
 #include "kernels/files/output_trial.hpp"
 #include "kernels/files/shown_text.hpp"
 
@@ -300,12 +301,13 @@ Finding own_door(const std::string& text) {
 Finding certificates(const Settings& settings) {
   const auto now = CertificateSource{settings.certificates}.now();
   const auto path = settings.certificates + '/' + authority_file;
-  std::ifstream file{path};
-  if (!file)
-    return {Kind::wrong, "--certificates", path + ": " + std::strerror(errno),
+  try {
+    const InputFile file{path};
+  } catch (const InputError& failure) {
+    return {Kind::wrong, "--certificates", failure.what(),
             "copy the folder from the coordinator's host, or join with a token "
             "(troupe certificates token)"};
-  file.close();
+  }
   Certificate authority;
   std::error_code ignored;
   for (const auto& entry :

@@ -6,6 +6,7 @@
 #include "actors/wire/version.hpp"
 #include "apps/launch/trial_door.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <unistd.h>
@@ -35,6 +36,7 @@ constexpr std::chrono::seconds ways_deadline{3};
 constexpr milliseconds end_deadline{2'000};
 /// Certificates hold from an hour before they are made on.
 constexpr double early_s = 3'500;
+constexpr uint64_t longest_hosts_file = uint64_t{1} << 24;
 /// A line of a role's, as JSON has it.
 constexpr size_t longest_message = size_t{1} << 20;
 
@@ -74,11 +76,12 @@ std::vector<HostSlots> hosts_of(const LaunchFlags& flags,
       throw UsageError("--hosts " + flags.hosts + ": " + mistake);
     return hosts;
   }
-  std::ifstream file{flags.hosts_file};
-  if (!file)
-    throw InputError("--hosts-file " + flags.hosts_file
-                     + ": cannot be read; name a file with a host a line");
-  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  std::string text;
+  try {
+    text = whole_file(flags.hosts_file, longest_hosts_file);
+  } catch (const InputError& failure) {
+    throw InputError(std::string{"--hosts-file "} + failure.what());
+  }
   if (!parse_host_lines(text, hosts, addresses, mistake))
     throw InputError("--hosts-file " + flags.hosts_file + ": " + mistake);
   return hosts;

@@ -47,8 +47,9 @@ void RoleOutput::write(const std::string& role, const std::string& line) {
   // One that was removed is begun again.
   if (log.handle >= 0 && ::access(path.c_str(), F_OK) != 0 && errno == ENOENT)
     ::close(std::exchange(log.handle, -1));
-  if (log.handle < 0)
-    log.handle = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+  if (log.handle < 0) // a FIFO that nobody reads is not waited for
+    log.handle = ::open(path.c_str(),
+                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
                         0666);
   const auto text = line + '\n';
   const auto done =

@@ -1,18 +1,18 @@
 #include "apps/top/log_tail.hpp"
 
 #include "apps/process/role_output.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/input_file.hpp"
 #include "kernels/files/shown_text.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <span>
 #include <string_view>
 
 namespace troupe {
 namespace {
 
-constexpr std::streamoff max_bytes = 64 << 10;
+constexpr uint64_t max_bytes = 64 << 10;
 constexpr size_t max_lines = 200;
 
 } // namespace
@@ -25,15 +25,15 @@ std::deque<std::string> log_tail(const std::string& log_dir,
   if (role.empty())
     return {"no role is selected"};
   const auto path = log_path(log_dir, role);
-  std::ifstream file{path, std::ios::binary | std::ios::ate};
-  if (!file)
-    return {shown_text(path) + ": " + std::strerror(errno)};
-  const std::streamoff size = file.tellg();
-  const auto begin = std::max<std::streamoff>(0, size - max_bytes);
-  std::string text(static_cast<size_t>(size - begin), '\0');
-  file.seekg(begin);
-  file.read(text.data(), size - begin);
-  text.resize(static_cast<size_t>(file.gcount()));
+  std::string text;
+  try {
+    const InputFile file{path};
+    text.resize(std::min(file.size(), max_bytes));
+    text.resize(file.read_at(file.size() - text.size(),
+                             std::as_writable_bytes(std::span{text})));
+  } catch (const InputError& failure) {
+    return {shown_text(failure.what())};
+  }
   std::deque<std::string> lines;
   std::string_view rest{text};
   while (!rest.empty()) {

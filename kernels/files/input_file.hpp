@@ -49,4 +49,8 @@ private:
   int handle_ = -1;
 };
 
+/// All of a regular file of at most `most` bytes.
+/// Errors: InputError, as those of InputFile; also a longer one.
+std::string whole_file(const std::string& path, uint64_t most);
+
 } // namespace troupe

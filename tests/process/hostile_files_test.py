@@ -214,6 +214,52 @@ class HostileFiles(OwnFolder):
             self.assertEqual(answer.stdout.count(b"\n"), 2)
             self.plain(answer.stdout.decode())
 
+    # --- what waits -------------------------------------------------------------
+
+    def fifo(self, *names):
+        """Whoever opened it waited, without end."""
+        os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
+        os.mkfifo(self.path(*names))
+        return self.path(*names)
+
+    def test_a_log_that_is_no_file_costs_its_lines(self):
+        log = self.fifo("logs", "coordinator.log")
+        answer = troupe("train", *DIGITS, "--steps", "4", "--log-level",
+                        "debug", "--strategy", "multi_worker_mirrored",
+                        "--workers", "2", "--processes", "--log-dir",
+                        self.path("logs"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        said = (answer.stdout + answer.stderr).decode()
+        self.assertEqual(said.count(f"log {log}: cannot be written"), 1, said)
+        self.assertIn("the run goes on without it", said)
+
+    def test_hosts_that_are_no_file_are_refused(self):
+        self.refused(troupe("launch", "--hosts-file", self.fifo("hosts"), "--",
+                            "train", *DIGITS, "--strategy",
+                            "multi_worker_mirrored"),
+                     "--hosts-file ", "is not a regular file")
+
+    def test_certificates_that_are_no_file_are_refused(self):
+        certificates = self.path("certificates")
+        made = troupe("certificates", "new", "worker:0", "--certificates",
+                      certificates)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.fifo("certificates", "odd.pem")
+        shown = troupe("certificates", "show", "--certificates", certificates)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn(b"odd.pem: no certificate\n", shown.stdout)
+        self.assertIn(b"worker-0.pem: worker:0, from", shown.stdout)
+        self.fifo("certificates", "revoked")
+        self.refused(troupe("role", "coordinator", "--listen", "127.0.0.1:0",
+                            "--certificates", certificates, *DIGITS,
+                            "--strategy", "multi_worker_mirrored"),
+                     "certificates: ", "revoked: is not a regular file")
+        os.remove(os.path.join(certificates, "ca.pem"))
+        self.fifo("certificates", "ca.pem")
+        doctor = troupe("doctor", "--certificates", certificates)
+        self.assertEqual(doctor.returncode, 1, doctor.stderr)
+        self.assertIn(b"ca.pem: is not a regular file", doctor.stdout)
+
     # --- more than there is memory --------------------------------------------
 
     def test_a_file_that_inflates_without_end_is_refused_with_a_line(self):
