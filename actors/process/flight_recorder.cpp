@@ -156,12 +156,15 @@ namespace {
 }
 
 constexpr auto no_flight = "is none, or of another version";
+/// No clock is further: decades of running, and of dates.
+constexpr int64_t furthest_ns = int64_t{1} << 60;
 
 /// A recorder's flight without its spans. Errors: InputError where it is none.
 Flight flight_of(const char* bytes, const std::string& path) {
   Head head{};
   std::memcpy(&head, bytes, sizeof head);
-  if (head.magic != magic)
+  if (head.magic != magic || head.to_unix_ns < -furthest_ns
+      || head.to_unix_ns / 4 > furthest_ns)
     refuse_flight(path, no_flight);
   return {
     text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
@@ -174,7 +177,8 @@ void take_span(const char* at, uint64_t index, std::vector<Span>& spans) {
   std::memcpy(words, at, sizeof words);
   std::memcpy(halves, at + sizeof words, sizeof halves);
   if (words[0] == 0 || (words[0] - 1) % FlightRecorder::capacity != index
-      || words[2] < words[1] || halves[0] >= activities)
+      || words[2] < words[1] || words[2] > uint64_t{furthest_ns}
+      || halves[0] >= activities)
     return;
   spans.push_back({words[1], words[2], words[3],
                    static_cast<Activity>(halves[0]), halves[1]});
@@ -184,7 +188,8 @@ void take_span(const char* at, uint64_t index, std::vector<Span>& spans) {
 class ReadFile {
 public:
   explicit ReadFile(const std::string& path)
-    : path_(path), handle_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path),
+      handle_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (handle_ < 0)
       refuse_flight(path, reason_of(errno));
   }
@@ -228,8 +233,8 @@ Flight read_newest_spans(const std::string& path, size_t count) {
   }
   const auto last = first + newest; // number
   const auto kept = std::min({uint64_t{count}, last, FlightRecorder::capacity});
-  for (uint64_t number = last - kept + 1; number <= last; ++number) {
-    const auto slot = (number - 1) % FlightRecorder::capacity;
+  for (uint64_t i = 0; i < kept; ++i) { // a file may say any number
+    const auto slot = (last - i - 1) % FlightRecorder::capacity;
     std::array<char, sizeof(Slot)> bytes{};
     file.read(bytes.data(), bytes.size(), slots_at + slot * bytes.size());
     take_span(bytes.data(), slot, out.spans);

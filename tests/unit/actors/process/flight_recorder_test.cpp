@@ -100,6 +100,35 @@ BOOST_AUTO_TEST_CASE(the_newest_few_are_those_of_the_whole_file) {
   BOOST_CHECK_THROW(read_newest_spans(path + "/none.flight", 10), InputError);
 }
 
+// Symptom: reading one went on without end, and so did the memory it took.
+BOOST_AUTO_TEST_CASE(numbers_of_a_file_may_be_any) {
+  constexpr auto capacity = FlightRecorder::capacity;
+  constexpr size_t slots_at = 192;
+  { const FlightRecorder recorder{path, "worker:0"}; }
+  const auto file = std::filesystem::directory_iterator {
+    path
+    } -> path().string();
+  const auto write = [&](uint64_t first) {
+    std::fstream out{file, std::ios::in | std::ios::out | std::ios::binary};
+    out.seekp(slots_at);
+    for (uint64_t i = 0; i < capacity; ++i) {
+      const FlightRecorder::Slot slot{first + i, 1, 2, 3, 0, 0};
+      out.write(reinterpret_cast<const char*>(&slot), sizeof slot);
+    }
+    BOOST_REQUIRE(out.good());
+  };
+  // The last one has the highest number, none, or begins anew.
+  for (const uint64_t first :
+       {uint64_t{1}, UINT64_MAX - capacity + 1, UINT64_MAX - capacity + 2,
+        UINT64_MAX - capacity / 2, UINT64_MAX}) {
+    write(first);
+    BOOST_TEST(read_newest_spans(file, 10).spans.size() <= 10u);
+    BOOST_TEST(read_newest_spans(file, capacity).spans.size() <= capacity);
+  }
+  write(1);
+  BOOST_TEST(read_newest_spans(file, 10).spans.size() == 10u);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_killed_process_recorded_is_there) {
   const auto child = ::fork();
   if (child == 0) {
