@@ -7,7 +7,6 @@
 #include "actors/job/trained_model.hpp"
 #include "actors/process/unix_time.hpp"
 #include "actors/wire/version.hpp"
-#include "kernels/base/crc32c.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
@@ -198,30 +197,6 @@ void try_checkpoints(const Job& job, const CheckpointOptions& options) {
     if (variable.partitions == 0) // of tables there are no rows yet
       values += elements(variable.shape);
   try_output_folder(options.dir, runs * values * sizeof(float));
-}
-
-std::string data_fingerprint(const Job& job, const Dataset& data) {
-  constexpr uint64_t most = 64;
-  const auto samples = data.samples();
-  const auto count = static_cast<uint32_t>(std::min(samples, most));
-  std::vector<uint32_t> rows;
-  for (uint32_t i = 0; i < count; ++i)
-    rows.push_back(static_cast<uint32_t>(i * samples / count));
-  BatchMemory memory{job.graph, count};
-  data.gather(rows.data(), count, memory);
-  uint32_t sum = 0;
-  const auto add = [&](const void* values, size_t bytes) {
-    if (values != nullptr)
-      sum = crc32c(sum, values, bytes);
-  };
-  const auto& graph = job.graph;
-  add(memory.features(), count * graph.features() * sizeof(float));
-  add(memory.ids(), count * graph.ids() * sizeof(int32_t));
-  add(memory.labels(), count * graph.labels() * sizeof(int32_t));
-  add(memory.targets(), count * graph.labels() * sizeof(float));
-  char text[16];
-  std::snprintf(text, sizeof text, "%08x", sum);
-  return text;
 }
 
 void check_resumed(const Job& job, const std::string& fingerprint,

@@ -35,9 +35,6 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
 /// Errors: InputError (the folder cannot be written; there is no room).
 void try_checkpoints(const Job& job, const CheckpointOptions& options);
 
-/// A few samples' bytes as a number: other data are noticed.
-std::string data_fingerprint(const Job& job, const Dataset& data);
-
 /// Compares what the processes without data could not, and adds a line for what
 /// differs and may.
 /// Errors: InputError for other data.

@@ -42,6 +42,7 @@ struct CoordinatorOptions {
   /// Progress is told at each multiple of so many steps; 0: as time goes by.
   uint64_t log_every = 0;
   std::string data_fingerprint;
+  std::string data_contents;            ///< as roles that join have it
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
   bool allow_faults = false;            ///< InjectFault is obeyed

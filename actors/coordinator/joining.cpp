@@ -82,8 +82,11 @@ void CoordinatorState::on(const Join& join) {
       || !refusal(join.role).empty()
       || membership_.is_gone(join.role, join.incarnation)) // a late copy
     return;
-  if (!computes_alike(join))
+  if (const auto why = misfit(join); !why.empty()) {
+    if (!is_unfit(join.role, why))
+      fail(to_string(join.role) + ' ' + why);
     return;
+  }
   auto known = present_.find(join.role);
   if (known != present_.end() && known->second.incarnation >= join.incarnation)
     return;
@@ -136,27 +139,29 @@ void CoordinatorState::begin_without_all() {
     perform(membership_.dismiss(role, clock_.ms()));
 }
 
-bool CoordinatorState::computes_alike(const Join& join) {
+/// Why its steps would be others than those of the rest (PROTOCOL 21); empty:
+/// they would not.
+std::string CoordinatorState::misfit(const Join& join) {
+  if (!join.data.empty() && join.data != options_.data_contents)
+    return "has other data than the coordinator: --data " + job_->options.data
+           + " there has other contents; give both the same files";
   if (join.role.kind != RoleKind::worker && !has_model_part(join.role.kind))
-    return true;
+    return {};
   if (probe_.empty()) {
     probe_ = join.probe;
     numeric_class_ = join.numeric_class;
   }
   const bool one_class = numeric_class_ == join.numeric_class;
   if (probe_ == join.probe && one_class)
-    return true;
-  const auto why =
-    one_class
-      ? "gets other bits than the workers before it, though all are of "
-        "the numeric class "
-          + numeric_class_ + ": another build, a plug-in or a faulty processor"
-      : "computes in the numeric class " + join.numeric_class
-          + ", and the workers before it in " + numeric_class_
-          + ": use machines of one class, or pin --isa";
-  if (!is_unfit(join.role, why))
-    fail(to_string(join.role) + ' ' + why);
-  return false;
+    return {};
+  return one_class
+           ? "gets other bits than the workers before it, though all are of "
+             "the numeric class "
+               + numeric_class_
+               + ": another build, a plug-in or a faulty processor"
+           : "computes in the numeric class " + join.numeric_class
+               + ", and the workers before it in " + numeric_class_
+               + ": use machines of one class, or pin --isa";
 }
 
 /// Workers would wait for samples, and end for it, while the first reader still

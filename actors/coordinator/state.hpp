@@ -63,7 +63,7 @@ private:
   void look_at_joining();
   void on(const Join& join);
   void pace_signs(); ///< as many members as there are now
-  bool computes_alike(const Join& join);
+  std::string misfit(const Join& join);
   void begin_without_all();
   std::set<RoleId> present_roles() const;
   std::set<RoleId> present_members() const; ///< of epochs: without readers

@@ -1,6 +1,7 @@
 #include "actors/launch/local_coordinator.hpp"
 
 #include "actors/coordinator/coordinator.hpp"
+#include "actors/job/data_fingerprint.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
@@ -164,6 +165,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.min_workers = options.min_workers;
   how.log_every = options.log_every;
   how.data_fingerprint = fingerprint;
+  how.data_contents = data_contents(*started.job, *data.train);
   how.first_notes = checkpoints.notes;
   for (const auto& line :
        {started.job->lone_samples(), started.job->dense_for_readers()})

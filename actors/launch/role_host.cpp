@@ -7,6 +7,7 @@
 #include "actors/control/control_line.hpp"
 #include "actors/control/peer_directory.hpp"
 #include "actors/control/refused_members.hpp"
+#include "actors/job/data_fingerprint.hpp"
 #include "actors/job/slice_update.hpp"
 #include "actors/launch/job_request.hpp"
 #include "actors/launch/role_links.hpp"
@@ -82,6 +83,16 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
   return actor;
 }
 
+namespace {
+
+/// A role that does so by itself.
+bool reads_samples(const Job& job, RoleKind kind) {
+  return (kind == RoleKind::worker && !job.is_read_for(kind))
+         || has_model_part(kind) || kind == RoleKind::reader;
+}
+
+} // namespace
+
 void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
                const std::string& endpoint, const std::string& links) {
   Join join{context.job_id, context.role, context.incarnation, endpoint, {}, {},
@@ -98,6 +109,8 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
     join.numeric_class = numeric_class(parse_device(device),
                                        context.job->precision());
   }
+  if (context.own_process && reads_samples(*context.job, context.role.kind))
+    join.data = data_contents(*context.job, *context.data.train);
   caf::send_as(caf::actor_cast<role_actor>(actor), context.coordinator,
                std::move(join));
 }

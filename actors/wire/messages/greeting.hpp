@@ -66,6 +66,8 @@ struct Join {
   std::string links;  ///< where its links are met; empty: it accepts none
   std::string host{}; ///< as in Hello
   uint32_t process = 0;
+  /// data_contents() of the samples that it reads; empty: it reads none.
+  std::string data{};
 };
 /// The role's process takes part as another incarnation from here on, with all
 /// that it holds; to the role's actor, from its own process.
@@ -88,7 +90,8 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe),
-               TROUPE_FIELD(links), TROUPE_FIELD(host), TROUPE_FIELD(process))
+               TROUPE_FIELD(links), TROUPE_FIELD(host), TROUPE_FIELD(process),
+               TROUPE_FIELD(data))
 TROUPE_INSPECT(Readmit, TROUPE_FIELD(job), TROUPE_FIELD(incarnation))
 
 } // namespace troupe

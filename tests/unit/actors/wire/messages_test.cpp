@@ -73,9 +73,10 @@ BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
 BOOST_AUTO_TEST_CASE(who_says_so_arrives_with_its_process) {
   BOOST_TEST(round_trip(Hello{worker_1, 1, false, 0, "h", 9}).host == "h");
   BOOST_TEST(round_trip(Hello{worker_1, 1, false, 0, "h", 9}).process == 9u);
-  const Join named{1, worker_1, 2, "h:1", "b", "p", "l", "h", 9};
+  const Join named{1, worker_1, 2, "h:1", "b", "p", "l", "h", 9, "d"};
   BOOST_TEST(round_trip(named).host == "h");
   BOOST_TEST(round_trip(named).process == 9u);
+  BOOST_TEST(round_trip(named).data == "d");
 }
 
 BOOST_AUTO_TEST_CASE(every_wire_type_of_an_epoch_arrives_as_it_was_sent) {
