@@ -228,6 +228,10 @@ private:
     sign_period_ = period_of(info);
     if (info.over && options_.tell)
       tell_role(Finish{info.job}); // it may have been left out at the end
+    if (!info.refused.empty()) {
+      refused(info.refused);
+      return;
+    }
     if (!info.left_out.empty() && as == introductions_.incarnation())
       come_back(info);
   }
@@ -274,10 +278,10 @@ private:
           joining_ = false;
           readmitted(info.incarnation);
         },
-        [this](const caf::error& refused) {
+        [this](const caf::error& why) {
           joining_ = false;
-          if (refused == caf::sec::invalid_argument)
-            give_up(line_of(refused));
+          if (why == caf::sec::invalid_argument)
+            refused(line_of(why));
         });
   }
 
@@ -364,6 +368,10 @@ private:
       give_up("another job's coordinator is at " + options_.address);
       return;
     }
+    if (!info.refused.empty()) {
+      refused(info.refused);
+      return;
+    }
     if (info.term < term_ || (real_ && info.term == term_)) {
       later(); // one that was deposed, or this one: none is better
       return;
@@ -394,6 +402,11 @@ private:
   void say(const Said& said) {
     real_->enqueue(said.sender, caf::make_message_id(), said.message,
                    self_->context());
+  }
+
+  /// The role ends with that line.
+  void refused(const std::string& why) {
+    self_->quit(caf::make_error(caf::sec::invalid_argument, why));
   }
 
   void give_up(const std::string& why) {

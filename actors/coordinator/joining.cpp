@@ -79,12 +79,12 @@ void CoordinatorState::look_at_joining() {
 
 void CoordinatorState::on(const Join& join) {
   if (join.job != options_.job_id || course_.is_over()
-      || !refusal(join.role).empty()
-      || membership_.is_gone(join.role, join.incarnation)) // a late copy
+      || membership_.is_gone(join.role, join.incarnation)
+      || left_out_.dismissed(join.role, join.incarnation)
+      || left_out_.turned_away(join.role, join.incarnation)) // a late copy
     return;
   if (const auto why = misfit(join); !why.empty()) {
-    if (!is_unfit(join.role, why))
-      fail(to_string(join.role) + ' ' + why);
+    turn_away(join, why);
     return;
   }
   auto known = present_.find(join.role);
@@ -139,9 +139,20 @@ void CoordinatorState::begin_without_all() {
     perform(membership_.dismiss(role, clock_.ms()));
 }
 
-/// Why its steps would be others than those of the rest (PROTOCOL 21); empty:
-/// they would not.
+/// It ends with that line, or the run does.
+void CoordinatorState::turn_away(const Join& join, const std::string& why) {
+  if (is_unfit(join.role, why))
+    left_out_.turn_away(join.role, join.incarnation,
+                        "cannot take part: " + why);
+  else
+    fail(to_string(join.role) + ' ' + why);
+}
+
+/// Why it may not join any more, or its steps would be others than those of the
+/// rest (PROTOCOL 21); empty: it may.
 std::string CoordinatorState::misfit(const Join& join) {
+  if (auto refused = refusal(join.role); !refused.empty())
+    return refused;
   if (!join.data.empty() && join.data != options_.data_contents)
     return "has other data than the coordinator: --data " + job_->options.data
            + " there has other contents; give both the same files";

@@ -43,6 +43,10 @@ void CoordinatorState::resume(const JobHistory& past) {
   period_epoch_ = past.period_epoch;
   epoch_plan_.chains().resume(past.chains, past.wanted, past.epoch);
   reshaping_.resume(past.joined, past.left);
+  for (auto role : past.left) { // it may not have heard so
+    left_out_.dismiss(role, incarnations_);
+    left_out_.told_to_go(role);
+  }
   steps_ = std::max(past.steps, job_->first_step());
   commits_.resume(steps_, past.counts.leaves_recomputed,
                   past.counts.ranks_left_out);

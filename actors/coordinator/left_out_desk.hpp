@@ -19,6 +19,11 @@ public:
     uint64_t incarnation;
     bool told = false;
   };
+  /// A process that cannot take part.
+  struct TurnedAway {
+    uint64_t incarnation;
+    std::string why;
+  };
 
   /// Returns whether that is news; the first reason stays.
   bool lost(RoleId role, const std::string& why) {
@@ -53,6 +58,17 @@ public:
              ? nullptr
              : &found->second;
   }
+  void turn_away(RoleId role, uint64_t incarnation, const std::string& why) {
+    turned_away_[role] = {incarnation, why};
+  }
+  /// Null: that process of the role was not turned away.
+  const std::string* turned_away(RoleId role, uint64_t incarnation) const {
+    const auto found = turned_away_.find(role);
+    return found != turned_away_.end()
+               && found->second.incarnation == incarnation
+             ? &found->second.why
+             : nullptr;
+  }
   /// Null: it is not left out.
   const std::string* why(RoleId role) const {
     const auto found = why_.find(role);
@@ -80,6 +96,7 @@ private:
   bool stuck_ = false;
   std::map<RoleId, std::string> why_;
   std::map<RoleId, Dismissed> dismissed_;
+  std::map<RoleId, TurnedAway> turned_away_;
   bool returned_ = false;
 };
 

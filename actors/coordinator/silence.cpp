@@ -24,6 +24,9 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   // A row fetcher asks; a worker's control line, which is judged, does not.
   if (job_->is_read_for(hello.role.kind) && hello.incarnation == 0)
     name_readers(hello.role, info);
+  if (const auto* refused = left_out_.turned_away(hello.role,
+                                                  hello.incarnation))
+    info.refused = *refused;
   const auto* why = left_out_.why(hello.role);
   const bool gone = !dismissed && is_gone(hello.role, hello.incarnation);
   const bool comes_back = !info.supervised

@@ -64,6 +64,7 @@ private:
   void on(const Join& join);
   void pace_signs(); ///< as many members as there are now
   std::string misfit(const Join& join);
+  void turn_away(const Join& join, const std::string& why);
   void begin_without_all();
   std::set<RoleId> present_roles() const;
   std::set<RoleId> present_members() const; ///< of epochs: without readers

@@ -120,7 +120,9 @@ template <class Self, class Lost>
 void on_lost_peer(Self* self, const coordinator_actor& coordinator, Lost lost) {
   self->set_down_handler(
     [self, address = coordinator.address(), lost](const caf::down_msg& down) {
-      if (down.source == address)
+      if (down.source == address && down.reason == caf::sec::invalid_argument)
+        self->quit(down.reason); // it is refused, with a line
+      else if (down.source == address)
         self->quit(caf::make_error(caf::sec::remote_lookup_failed,
                                    "lost the coordinator"));
       else

@@ -1,12 +1,16 @@
 """Who would change the weights is refused by name: so with data of the same shape
-and other contents."""
-# Symptom: roles that were started in another folder trained on the data there,
-# with a status of 0 and other weights.
+and other contents, and with another numeric class. Who cannot take part in a
+running job, being so or one too many, ends with that line."""
+# Symptoms: roles that were started in another folder trained on the data there,
+# with a status of 0 and other weights; workers that were too many, or of another
+# class, stayed for ever without a word.
 # ctest: TIMEOUT 900
 
 import os
+import re
+import unittest
 
-from cluster import wait_for
+from cluster import ENDLESS, wait_for
 from own_folder import OwnFolder, run_tests
 from roles import Role
 
@@ -14,6 +18,8 @@ MODEL = ["--model", "mlp:2-8-4", "--global-batch", "32", "--seed", "7"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 REPLICAS = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 READ = [*SERVED, "--readers", "1"]
+DIGITS = ["--data", "synthetic:digits?samples=2000", "--model",
+          "mlp:784-48-10", "--seed", "7"]
 OTHERS = ("has other data than the coordinator: --data csv:x.csv there has "
           "other contents; give both the same files")
 TOLD_S = 10
@@ -25,6 +31,11 @@ def write_table(folder, number=lambda i: i / 160, kind=lambda i: i % 4):
         file.write("a,b,kind\n")
         for i in range(160):
             file.write(f"{i % 4},{number(i)},{kind(i)}\n")
+
+
+def has_fma():
+    with open("/proc/cpuinfo") as file:
+        return "fma" in file.read().split()
 
 
 class EqualMembers(OwnFolder):
@@ -50,6 +61,15 @@ class EqualMembers(OwnFolder):
         return Role(self.addCleanup, role, "--coordinator", self.address,
                     "--certificates", self.path("certificates"), *arguments,
                     on=self.within(folder), **options)
+
+    def turned_away(self, one, role, why):
+        """It ends with that line, and the coordinator says so and goes on."""
+        self.assertRegex(one.finish(1, TOLD_S),
+                         rf"\Atroupe: ({role}: cannot take part: )?{why}[^\n]*"
+                         r"\n\Z")
+        line = rf"(?m)^{role} cannot take part: {why}"
+        wait_for(lambda: re.search(line, self.leader.output()), line, TOLD_S)
+        self.assertIsNone(self.leader.process.poll(), self.leader.error())
 
     # --- data -----------------------------------------------------------------
 
@@ -88,6 +108,40 @@ class EqualMembers(OwnFolder):
         self.leader.finish()
         for member in members:
             member.finish(0, TOLD_S)
+
+    # --- a running job --------------------------------------------------------
+
+    def running(self, *arguments):
+        self.coordinator(*DIGITS, *ENDLESS, *SERVED, *arguments)
+        members = [self.member(role) for role in ("ps:0", "worker:0",
+                                                  "worker:1")]
+        wait_for(lambda: "epoch 2 " in self.leader.output(), "two epochs")
+        return members
+
+    def test_workers_that_are_too_many_end_with_a_line(self):
+        members = self.running()
+        more = [self.member(f"worker:{i}") for i in (3, 4, 5, 6)]
+
+        def over():
+            return [one for one in more if one.process.poll() is not None]
+        wait_for(lambda: len(over()) == 2, "two of four end", 20)
+        for one in over():
+            self.assertRegex(one.finish(1), r"\Atroupe: worker:[3-6]: [^\n]*"
+                             r"5 workers need as many virtual ranks[^\n]*\n\Z")
+        stayed = [one for one in more if one.process.poll() is None]
+        self.leader.end(2)
+        for one in (*members, *stayed):
+            one.finish(0, TOLD_S)
+
+    @unittest.skipUnless(has_fma(), "no fused multiply-add here")
+    def test_a_worker_of_another_class_ends_with_a_line(self):
+        members = self.running("--isa", "avx2")
+        self.turned_away(self.member("worker:2", "--isa", "sse4"), "worker:2",
+                         "computes in the numeric class SSE float32, and the "
+                         "workers before it in FMA float32")
+        self.leader.end(2)
+        for one in members:
+            one.finish(0, TOLD_S)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ struct JobInfo {
   std::vector<LinkedRole> readers{};
   /// Who else does, in the order in which they are to be tried.
   std::vector<LinkedRole> other_readers{};
+  /// Why the incarnation that asks again cannot take part; empty: it may.
+  std::string refused{};
 };
 /// The role is ready; its sender is the role's actor.
 struct Join {
@@ -86,7 +88,8 @@ TROUPE_INSPECT(JobInfo, TROUPE_FIELD(job), TROUPE_FIELD(incarnation),
                TROUPE_FIELD(supervised), TROUPE_FIELD(loss_ms),
                TROUPE_FIELD(probe), TROUPE_FIELD(wait_ms),
                TROUPE_FIELD(revoked), TROUPE_FIELD(sign_ms),
-               TROUPE_FIELD(readers), TROUPE_FIELD(other_readers))
+               TROUPE_FIELD(readers), TROUPE_FIELD(other_readers),
+               TROUPE_FIELD(refused))
 TROUPE_INSPECT(Join, TROUPE_FIELD(job), TROUPE_FIELD(role),
                TROUPE_FIELD(incarnation), TROUPE_FIELD(endpoint),
                TROUPE_FIELD(numeric_class), TROUPE_FIELD(probe),

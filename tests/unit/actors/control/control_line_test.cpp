@@ -5,6 +5,7 @@
 #include "actors/control/actor_node.hpp"
 #include "actors/control/control_line.hpp"
 #include "actors/wire/ends_with_scope.hpp"
+#include "actors/wire/error_line.hpp"
 #include "tests/unit/actors/links/link_party.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -30,6 +31,8 @@ struct LateCoordinator {
                                Completion{[this, promise]() mutable {
                                  JobInfo info{7, 0, {}, 1};
                                  info.loss_ms = 1'000;
+                                 if (refuses)
+                                   info.refused = "cannot take part";
                                  promise.deliver(info);
                                  ++answered;
                                }});
@@ -51,6 +54,7 @@ struct LateCoordinator {
   std::atomic<int> late_ms{0};
   std::atomic<int> answered{0};
   std::atomic<bool> silent{false};
+  std::atomic<bool> refuses{false};
   caf::actor actor;
 };
 
@@ -73,6 +77,27 @@ BOOST_AUTO_TEST_CASE(answers_that_come_late_are_answers) {
   BOOST_TEST(hung_up == 0);
   coordinator.silent = true; // none at all are none
   BOOST_TEST(soon([&] { return hung_up > 0; }));
+}
+
+// Symptom: a role whose Join was answered by no stayed for ever, without a
+// word.
+BOOST_AUTO_TEST_CASE(one_that_is_refused_ends_with_the_line) {
+  LateCoordinator coordinator;
+  ControlLineOptions options;
+  options.first = coordinator.handle();
+  options.address = "127.0.0.1:1";
+  options.role = {RoleKind::worker, 0};
+  options.tell = [](const std::string&) {};
+  const auto line = spawn_control_line(coordinator.system, std::move(options));
+  caf::scoped_actor watcher{coordinator.system};
+  watcher->monitor(line);
+  BOOST_TEST(soon([&] { return coordinator.answered >= 2; }));
+  coordinator.refuses = true;
+  std::string why;
+  watcher->receive(
+    [&](const caf::down_msg& down) { why = line_of(down.reason); },
+    caf::after(std::chrono::seconds{10}) >> [] {});
+  BOOST_TEST(why == "cannot take part");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

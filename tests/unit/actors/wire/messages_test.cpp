@@ -67,6 +67,9 @@ BOOST_AUTO_TEST_CASE(what_a_role_is_told_that_was_left_out_arrives) {
   BOOST_TEST(info.probe.at(0).links == "there");
   BOOST_TEST(info.wait_ms == 7u);
   BOOST_TEST(info.sign_ms == 1'250u);
+  JobInfo refused;
+  refused.refused = "it is one too many";
+  BOOST_TEST(round_trip(refused).refused == "it is one too many");
   BOOST_TEST(round_trip(Readmit{1, 9}).incarnation == 9u);
 }
 
