@@ -267,12 +267,14 @@ private:
 
   /// The role has kept its state: what of it counts is told when it seals.
   void join_again() {
-    if (introductions_.join() == nullptr || std::exchange(joining_, true))
+    const auto* said = introductions_.join();
+    if (said == nullptr || std::exchange(joining_, true))
       return;
+    const auto& join = said->message.get_as<Join>(0);
     self_
       ->request(caf::actor_cast<coordinator_actor>(real_), answer_deadline,
-                Hello{options_.role, message_revision, false,
-                      introductions_.incarnation()})
+                Hello{options_.role, message_revision, false, join.incarnation,
+                      join.host, join.process})
       .then(
         [this](const JobInfo& info) {
           joining_ = false;

@@ -79,7 +79,7 @@ void CoordinatorState::look_at_joining() {
 
 void CoordinatorState::on(const Join& join) {
   if (join.job != options_.job_id || course_.is_over()
-      || membership_.is_gone(join.role, join.incarnation)
+      || is_gone(join.role, join.incarnation)
       || left_out_.dismissed(join.role, join.incarnation)
       || left_out_.turned_away(join.role, join.incarnation)) // a late copy
     return;

@@ -58,6 +58,13 @@ public:
              ? nullptr
              : &found->second;
   }
+  /// Of a role that is in no epoch: membership knows of the others.
+  void gone(RoleId role, uint64_t incarnation) { gone_[role] = incarnation; }
+  /// Whether that process, or a newer one, is.
+  bool is_gone(RoleId role, uint64_t incarnation) const {
+    const auto found = gone_.find(role);
+    return found != gone_.end() && incarnation <= found->second;
+  }
   void turn_away(RoleId role, uint64_t incarnation, const std::string& why) {
     turned_away_[role] = {incarnation, why};
   }
@@ -97,6 +104,7 @@ private:
   std::map<RoleId, std::string> why_;
   std::map<RoleId, Dismissed> dismissed_;
   std::map<RoleId, TurnedAway> turned_away_;
+  std::map<RoleId, uint64_t> gone_;
   bool returned_ = false;
 };
 

@@ -56,9 +56,7 @@ void CoordinatorState::name_readers(RoleId worker, JobInfo& info) const {
 bool CoordinatorState::is_gone(RoleId role, uint64_t incarnation) const {
   if (is_member_kind(role.kind))
     return membership_.is_gone(role, incarnation);
-  const auto present = present_.find(role);
-  return present == present_.end() ? left_out_.why(role) != nullptr
-                                   : present->second.incarnation > incarnation;
+  return left_out_.is_gone(role, incarnation);
 }
 
 /// Whether it came by hand, beside those of the plan: nobody starts it again,
@@ -116,6 +114,7 @@ void CoordinatorState::remove_member(RoleId role, uint64_t incarnation) {
     return;
   await_back(role);
   if (!is_member_kind(role.kind)) { // a reader: workers ask another one
+    left_out_.gone(role, incarnation);
     faults_.lost(role);
     look_at_joining();
     return;

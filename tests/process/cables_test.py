@@ -33,6 +33,9 @@ CHAINS = [*SERVED, "--chain", "2"]
 CHAIN_PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 1, "worker:1": 2}
 ASYNC = [*SERVED, "--async"]
 ASYNC_PLACES = {"ps:0": 0, "worker:0": 1, "worker:1": 2}
+READ = [*SERVED, "--readers", "2"]
+READ_PLACES = {"ps:0": 0, "worker:0": 1, "worker:1": 1, "reader:0": 0,
+               "reader:1": 2}
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 MIRRORED_PLACES = {"worker:0": 1, "worker:1": 2}
 
@@ -166,6 +169,11 @@ class Cables(unittest.TestCase):
     def test_a_replica_that_was_cut_off_joins_again(self):
         self.check_cut_off(MIRRORED, MIRRORED_PLACES, "worker:1", True,
                            spared="worker:0")
+
+    def test_a_reader_that_was_cut_off_joins_again(self):
+        """It said that it was back, was left out once more, as the Join that it
+        had said again counted, and was then refused as a second process."""
+        self.check_cut_off(READ, READ_PLACES, "reader:1", True)
 
     def test_a_dead_cable_between_two_members_costs_one_of_them(self):
         """Both reach the coordinator: PROTOCOL 17. It is the only link between
