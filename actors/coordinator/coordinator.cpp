@@ -197,10 +197,7 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const SnapshotSlice& x) { on(x); },
     [this](const RowSnapshot& x) { on(x); },
     [this](const Paused& x) { on(x); },
-    [this](const Trouble& x) {
-      if (x.job == options_.job_id && !is_unfit(x.role, x.line))
-        fail(x.line);
-    },
+    [this](const Trouble& x) { on(x); },
     [this](const LinkLost& x) { on(x); },
     [this](const CaughtUp& x) { on(x); },
     [this](const MetricsReport& x) { on(x); },

@@ -158,7 +158,12 @@ std::string CoordinatorState::misfit(const Join& join) {
            + " there has other contents; give both the same files";
   if (join.role.kind != RoleKind::worker && !has_model_part(join.role.kind))
     return {};
-  if (probe_.empty()) {
+  const bool is_first = !begun_
+                        && std::ranges::none_of(present_, [](const auto& one) {
+                             return one.first.kind == RoleKind::worker
+                                    || has_model_part(one.first.kind);
+                           });
+  if (probe_.empty() || is_first) { // whoever was before it has left
     probe_ = join.probe;
     numeric_class_ = join.numeric_class;
   }

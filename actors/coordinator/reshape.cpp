@@ -178,18 +178,28 @@ void CoordinatorState::on(const CaughtUp& caught_up) {
 }
 
 bool CoordinatorState::is_unfit(RoleId role, const std::string& why) {
-  // What a reader finds that has joined, all would find; another by hand may
-  // have the data.
-  if (role.kind == RoleKind::reader) {
-    const bool stays_out = !supervisor_ && !present_.contains(role);
-    if (stays_out)
-      note(to_string(role) + " cannot take part: " + why);
-    return stays_out;
+  // One that a supervisor starts would be as unfit again; by hand another may
+  // take its name. What one finds that has joined, all would find.
+  if (!present_.contains(role) && (!supervisor_ || !is_planned(role))) {
+    note(to_string(role) + " cannot take part: " + why);
+    return true;
   }
+  if (role.kind == RoleKind::reader)
+    return false;
   Reshaping::Actions actions;
   const bool unfit = reshaping_.unfit(role, why, actions);
   perform(actions);
   return unfit;
+}
+
+void CoordinatorState::on(const Trouble& trouble) {
+  if (trouble.job != options_.job_id || course_.is_over())
+    return;
+  const auto name = to_string(trouble.role) + ": ";
+  const auto& line = trouble.line;
+  if (!is_unfit(trouble.role,
+                line.starts_with(name) ? line.substr(name.size()) : line))
+    fail(line);
 }
 
 void CoordinatorState::renew(const std::string& cause) {

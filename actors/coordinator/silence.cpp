@@ -67,6 +67,13 @@ bool CoordinatorState::is_guest(RoleId role) const {
   return role.index >= job_->options.data_access.readers;
 }
 
+/// Whether it belongs to the job, and did not come by hand beside its plan.
+bool CoordinatorState::is_planned(RoleId role) const {
+  return !is_guest(role)
+         && (role.kind == RoleKind::reader
+             || reshaping_.roles().contains(role));
+}
+
 void CoordinatorState::on(const caf::down_msg& down) {
   joining_.down(down.source);
   for (const auto& [role, present] : present_)

@@ -77,6 +77,7 @@ private:
   void forget(RoleId role);
   bool is_gone(RoleId role, uint64_t incarnation) const;
   bool is_guest(RoleId role) const;
+  bool is_planned(RoleId role) const;
   void await_back(RoleId role);
   /// It is a member no longer, and with it the epoch is over.
   void remove_member(RoleId role, uint64_t incarnation);
@@ -141,6 +142,7 @@ private:
   void on(const CaughtUp& caught_up);
   /// Whether it is a newcomer's trouble, which stays out, and not the job's.
   bool is_unfit(RoleId role, const std::string& why);
+  void on(const Trouble& trouble);
   /// The epoch, unless the next is on its way.
   void renew(const std::string& cause);
 

@@ -1,16 +1,18 @@
-"""Who would change the weights is refused by name: so with data of the same shape
-and other contents, and with another numeric class. Who cannot take part in a
-running job, being so or one too many, ends with that line."""
+"""Who would change the weights, or cannot take part, is refused by name and ends
+with that line: it costs the job nothing but itself, before the first step as
+later, and another process may take its name. So with data of the same shape and
+other contents, another numeric class, no data, a wrong address, one too many."""
 # Symptoms: roles that were started in another folder trained on the data there,
 # with a status of 0 and other weights; workers that were too many, or of another
-# class, stayed for ever without a word.
+# class, stayed for ever without a word; one wrong --listen ended the whole job.
 # ctest: TIMEOUT 900
 
+import json
 import os
 import re
 import unittest
 
-from cluster import ENDLESS, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 from own_folder import OwnFolder, run_tests
 from roles import Role
 
@@ -52,15 +54,21 @@ class EqualMembers(OwnFolder):
         return ("env", "-C", self.path(folder))
 
     def coordinator(self, *arguments):
+        self.summary = self.path("summary.json")
         self.leader = Role(self.addCleanup, "coordinator", "--certificates",
-                           self.path("certificates"), *arguments,
-                           on=self.within("own"))
+                           self.path("certificates"), "--summary",
+                           self.summary, *arguments, on=self.within("own"))
         self.address = self.leader.address()
 
     def member(self, role, *arguments, folder="own", **options):
         return Role(self.addCleanup, role, "--coordinator", self.address,
                     "--certificates", self.path("certificates"), *arguments,
                     on=self.within(folder), **options)
+
+    def joined(self, role, *arguments, **options):
+        one = self.member(role, *arguments, **options)
+        wait_for(lambda: "joins the job of" in one.output(), f"{role} joins")
+        return one
 
     def turned_away(self, one, role, why):
         """It ends with that line, and the coordinator says so and goes on."""
@@ -71,10 +79,23 @@ class EqualMembers(OwnFolder):
         wait_for(lambda: re.search(line, self.leader.output()), line, TOLD_S)
         self.assertIsNone(self.leader.process.poll(), self.leader.error())
 
+    def finish(self, members, expected, lost=frozenset()):
+        self.leader.finish()
+        for member in members:
+            member.finish(0, TOLD_S)
+        with open(self.summary) as file:
+            found = json.load(file)
+        self.assertEqual(found["weights_sha256"], expected["weights_sha256"])
+        # The shard in its process had joined.
+        self.assertLessEqual({x["role"] for x in found["recoveries"]}, lost)
+
     # --- data -----------------------------------------------------------------
 
     def test_other_contents_of_the_same_shape_are_refused_by_name(self):
         job = ["--data", "csv:x.csv", *MODEL, "--epochs", "3"]
+        with Run(*job, "--strategy", "one_device",
+                 command=[*self.within("own"), TROUPE]) as run:
+            expected = run.finish()
         for strategy, roles, last in (
                 (SERVED, ["ps:0", "worker:0"], "worker:1"),
                 (REPLICAS, ["worker:0"], "worker:1"),
@@ -88,17 +109,13 @@ class EqualMembers(OwnFolder):
                     self.coordinator(*job, *strategy)
                     members = [self.member(role) for role in roles]
                     wrong = self.member(last, folder=folder)
+                    error = wrong.finish(1, TOLD_S)
+                    self.assertIn(OTHERS, error)
                     name = last.replace("sharded", "worker")
-                    if last == "reader:0": # another one may have the data
-                        wait_for(lambda: f"{name} cannot take part: {OTHERS}"
-                                 in self.leader.output(), "a line", TOLD_S)
-                        self.leader.process.terminate()
-                        self.leader.finish(143)
-                    else:
-                        self.assertEqual(self.leader.finish(1),
-                                         f"troupe: {name} {OTHERS}\n")
-                    for member in (*members, wrong):
-                        member.stop()
+                    wait_for(lambda: f"{name} cannot take part: {OTHERS}"
+                             in self.leader.output(), "the coordinator's line")
+                    self.finish([*members, self.member(last)], expected,
+                                {"ps:1"} if last == "sharded:1" else set())
 
     def test_who_reads_nothing_needs_no_data(self):
         self.coordinator("--data", "csv:x.csv", *MODEL, "--epochs", "3", *READ)
@@ -106,6 +123,21 @@ class EqualMembers(OwnFolder):
             ("ps:0", "empty"), ("worker:0", "other"), ("worker:1", "empty"),
             ("reader:0", "own"))]
         self.leader.finish()
+        for member in members:
+            member.finish(0, TOLD_S)
+
+    def test_a_worker_of_a_running_job_comes_back_with_other_data(self):
+        self.coordinator("--data", "csv:x.csv", *MODEL, *ENDLESS, *SERVED)
+        members = [self.member(role) for role in ("ps:0", "worker:0",
+                                                  "worker:1")]
+        wait_for(lambda: "epoch 3 " in self.leader.output(), "three epochs")
+        members[2].stop()
+        self.turned_away(self.member("worker:1", folder="other"), "worker:1",
+                         OTHERS)
+        members[2] = self.member("worker:1")
+        wait_for(lambda: "worker:1 is back" in self.leader.output(),
+                 "another takes its name")
+        self.leader.end(3)
         for member in members:
             member.finish(0, TOLD_S)
 
@@ -142,6 +174,44 @@ class EqualMembers(OwnFolder):
         self.leader.end(2)
         for one in members:
             one.finish(0, TOLD_S)
+
+    # --- before the first step ------------------------------------------------
+
+    @unittest.skipUnless(has_fma(), "no fused multiply-add here")
+    def test_a_faulty_role_costs_nothing_but_itself(self):
+        job = ["--data", "csv:x.csv", *MODEL, "--epochs", "3"]
+        with Run(*job, "--strategy", "one_device",
+                 command=[*self.within("own"), TROUPE]) as run:
+            expected = run.finish()
+        for strategy in (SERVED, REPLICAS):
+            with self.subTest(strategy):
+                self.coordinator(*job, *strategy, "--isa", "avx2")
+                members = [] if strategy == REPLICAS else [self.member("ps:0")]
+                members.append(self.joined("worker:0"))
+                for arguments, folder, why in (
+                        (["--listen", "203.0.113.1:0"], "own",
+                         r"[^\n]*203\.0\.113\.1"),
+                        ([], "empty", r"[^\n]*x\.csv"),
+                        (["--isa", "sse4"], "own",
+                         "computes in the numeric class SSE float32")):
+                    self.turned_away(
+                        self.member("worker:1", *arguments, folder=folder),
+                        "worker:1", why)
+                self.finish([*members, self.member("worker:1")], expected)
+
+    @unittest.skipUnless(has_fma(), "no fused multiply-add here")
+    def test_the_first_may_be_the_faulty_one(self):
+        """Who was before it was of another class, and has left."""
+        self.coordinator("--data", "csv:x.csv", *MODEL, "--epochs", "3",
+                         *SERVED)
+        self.joined("worker:0", "--isa", "sse4").stop()
+        wait_for(lambda: "worker:0 is left out" in self.leader.output(),
+                 "it has left")
+        members = [self.member(role) for role in ("ps:0", "worker:0",
+                                                  "worker:1")]
+        self.leader.finish()
+        for member in members:
+            member.finish(0, TOLD_S)
 
 
 if __name__ == "__main__":
