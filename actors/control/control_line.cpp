@@ -365,7 +365,8 @@ private:
   }
 
   void met(const caf::strong_actor_ptr& found, const JobInfo& info) {
-    const bool member = options_.role.kind != RoleKind::coordinator;
+    const bool member = options_.role.kind != RoleKind::coordinator
+                        && options_.role.kind != RoleKind::evaluator;
     if (job_ != 0 && info.job != job_) {
       give_up("another job's coordinator is at " + options_.address);
       return;

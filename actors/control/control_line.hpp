@@ -15,7 +15,7 @@ struct ControlLineOptions {
   /// HOST:PORT, where the next one will listen; several, with commas: there or
   /// there.
   std::string address;
-  RoleId role; ///< who is on this end; coordinator: an observer
+  RoleId role; ///< who is on this end; coordinator, evaluator: an observer
   std::chrono::milliseconds deadline{30'000};
   /// Says that a member was left out and joins again, one line; empty: one that
   /// is left out ends.

@@ -18,6 +18,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -104,6 +105,7 @@ run_evaluator_process(const EvaluatorProcess& options) {
   line.address = options.coordinator;
   line.role = options.role;
   line.revoked = refuse_members(config.tls());
+  line.hang_up = hang_up_on(options.coordinator);
   const auto coordinator = spawn_control_line(system, std::move(line));
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};
@@ -121,6 +123,8 @@ run_evaluator_process(const EvaluatorProcess& options) {
   try {
     const auto result = watch(self, coordinator, events);
     evaluations.look(); // it is written before the end is told
+    if (result.lost)
+      throw std::runtime_error(to_string(options.role) + ": " + result.line);
     if (evaluations.all().empty())
       throw InputError(to_string(options.role) + ": the job is over ("
                        + result.line + "), and " + options.checkpoint_dir

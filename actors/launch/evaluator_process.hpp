@@ -36,7 +36,8 @@ struct EvaluatedCheckpoint {
 /// and the last one when the job is over, as tf.distribute's evaluator does.
 /// What is evaluated, and on what, the coordinator says; data are read here.
 /// Errors: InputError (coordinator not reachable, data missing, nothing held
-/// out, no checkpoint when the job was over).
+/// out, no checkpoint when the job was over); std::runtime_error where the
+/// coordinator was lost for good.
 std::vector<EvaluatedCheckpoint>
 run_evaluator_process(const EvaluatorProcess& options);
 

@@ -1,12 +1,17 @@
 #include "actors/launch/job_request.hpp"
 
 #include "actors/process/own_process.hpp"
+#include "actors/sockets/addresses.hpp"
+#include "actors/sockets/cut_connections.hpp"
+#include "actors/sockets/endpoint.hpp"
 #include "actors/wire/error_line.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/steady_clock.hpp"
 
 #include <algorithm>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -18,7 +23,22 @@ constexpr std::chrono::milliseconds rest{50};
 /// was seen to be lost.
 constexpr std::chrono::milliseconds hello_period{5'000};
 
+/// Whether a coordinator may be on another host than this.
+bool is_elsewhere(const std::vector<Endpoint>& coordinators) {
+  return std::ranges::any_of(coordinators, [](const Endpoint& x) {
+    const auto there = SocketAddress::find(x.host, x.port);
+    return there && own_address_towards(x.host) != there->host();
+  });
+}
+
 } // namespace
+
+std::function<void()> hang_up_on(const std::string& coordinator) {
+  auto places = parse_endpoints(coordinator);
+  if (!is_elsewhere(places))
+    return {};
+  return [places = std::move(places)] { end_connections(places); };
+}
 
 JobInfo ask_for_job(caf::scoped_actor& self,
                     const coordinator_actor& coordinator, RoleId role,

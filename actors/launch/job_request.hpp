@@ -3,6 +3,8 @@
 #include "actors/wire/interfaces.hpp"
 
 #include <chrono>
+#include <functional>
+#include <string>
 
 namespace troupe {
 
@@ -14,5 +16,9 @@ JobInfo
 ask_for_job(caf::scoped_actor& self, const coordinator_actor& coordinator,
             RoleId role,
             std::chrono::milliseconds deadline = std::chrono::seconds{30});
+
+/// Ends the connections to a coordinator that may be on another host and does
+/// not answer (ControlLineOptions::hang_up); empty: it is on this one.
+std::function<void()> hang_up_on(const std::string& coordinator);
 
 } // namespace troupe

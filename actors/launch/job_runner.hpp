@@ -25,6 +25,7 @@ struct RunResult {
   int status = 1;
   std::string line;    ///< of a failure; otherwise what was saved
   std::string summary; ///< JSON; empty on failure
+  bool lost = false;   ///< the coordinator is, and did not tell an end
 };
 
 /// Where a run is told about its progress; called on the caller's thread.

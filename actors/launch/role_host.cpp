@@ -262,15 +262,6 @@ std::string reached_as(const std::string& host,
   return own;
 }
 
-/// Whether a coordinator may be on another host than this.
-bool is_elsewhere(const std::string& coordinator) {
-  return std::ranges::any_of(
-    parse_endpoints(coordinator), [](const Endpoint& x) {
-      const auto there = SocketAddress::find(x.host, x.port);
-      return there && own_address_towards(x.host) != there->host();
-    });
-}
-
 LinkOptions link_options(const Job& job, const RoleProcessOptions& options,
                          std::shared_ptr<const TlsContext> tls) {
   LinkOptions wanted;
@@ -317,10 +308,7 @@ ControlLineOptions line_options(caf::actor_system& system,
     trials->run(role, others, std::move(reached));
   };
   line.tell = [](const std::string& text) { std::cerr << text + '\n'; };
-  if (is_elsewhere(options.coordinator))
-    line.hang_up = [places = parse_endpoints(options.coordinator)] {
-      end_connections(places);
-    };
+  line.hang_up = hang_up_on(options.coordinator);
   return line;
 }
 

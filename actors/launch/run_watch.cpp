@@ -132,7 +132,7 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
           stopping = events.stop();
         result = {stopping.empty() ? 1 : stop_status(stopping),
                   down.reason ? line_of(down.reason) : "the coordinator died",
-                  ""};
+                  "", true};
         over = true;
       },
       caf::after(watch_period) >> [] {});

@@ -175,6 +175,48 @@ class Cables(unittest.TestCase):
         had said again counted, and was then refused as a second process."""
         self.check_cut_off(READ, READ_PLACES, "reader:1", True)
 
+    def test_an_evaluator_that_was_cut_off_goes_on(self):
+        """It ended as if the job were over, with a status of 0."""
+        kept = ["--checkpoint-dir", self.path("kept")]
+        self.begin([*MIRRORED, *kept, "--checkpoint-every", "200",
+                    "--eval-fraction", "0.1"], MIRRORED_PLACES)
+        evaluator = Role(
+            self.addCleanup, "evaluator:0", "--coordinator",
+            self.coordinator.address(), "--certificates",
+            certificates_on(2, self.folder.name), *kept, on=self.hosts.on(2))
+
+        def judged():
+            return [int(x) for x in re.findall(r"(?m)^step (\d+)  eval ",
+                                               evaluator.output())]
+        wait_for(judged, "an evaluation")
+        self.hosts.block(0, 2)
+        self.hosts.block(2, 0)
+        time.sleep(LOSS_S + 3)  # the cable's time, not the test's
+        self.hosts.unblock(0, 2)
+        self.hosts.unblock(2, 0)
+        self.wait_until_whole(BACK_S)
+        before = judged()[-1]
+        wait_for(lambda: judged()[-1] > before, "another evaluation")
+        self.end(False)
+        self.assertEqual(evaluator.finish(0, 20), "")
+        with open(self.path("summary")) as file:
+            self.assertEqual(judged()[-1], json.load(file)["steps"])
+
+    def test_an_evaluator_without_a_coordinator_says_so(self):
+        kept = ["--checkpoint-dir", self.path("kept")]
+        self.begin([*MIRRORED, *kept, "--eval-fraction", "0.1"],
+                   MIRRORED_PLACES)
+        evaluator = Role(
+            self.addCleanup, "evaluator:0", "--coordinator",
+            self.coordinator.address(), "--certificates",
+            certificates_on(2, self.folder.name), *kept, on=self.hosts.on(2))
+        wait_for(lambda: "eval loss" in evaluator.output()
+                 or self.steps() > 4, "it looks")
+        self.coordinator.stop()
+        self.assertRegex(evaluator.finish(1, 45),
+                         r"\Atroupe: evaluator:0: the coordinator has been away "
+                         r"for 30 s\n\Z")
+
     def test_a_dead_cable_between_two_members_costs_one_of_them(self):
         """Both reach the coordinator: PROTOCOL 17. It is the only link between
         these hosts."""
