@@ -275,8 +275,7 @@ private:
   void perform(const RowFetches::Tell& told) { tell(context_, told.line); }
 
   void perform(const RowFetches::GiveUp& given) {
-    desk_->fails(batches_.at(given.batch).batch,
-                 to_string(context_.role) + ": " + given.reason);
+    desk_->fails(batches_.at(given.batch).batch, given.reason);
     forget(given.batch);
   }
 

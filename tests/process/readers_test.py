@@ -350,6 +350,24 @@ class Readers(unittest.TestCase):
             start("reader:0", here)
             coordinator.finish()
 
+    # Symptom: "worker:0: worker:0: no samples within …".
+    def test_a_worker_that_waited_too_long_is_named_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            coordinator, start, here, _ = self.by_hand(
+                folder, *SERVED, "--readers", "1", "--data-timeout", "2",
+                *ENDLESS)
+            start("ps:0")
+            workers = [start("worker:0"), start("worker:1")]
+            reader = start("reader:0", here)
+            wait_for(lambda: metric_of(metrics_address(coordinator),
+                                       "troupe_steps_committed_total") >= 5,
+                     "step 5")
+            reader.stop()
+            for i, worker in enumerate(workers):
+                self.assertRegex(
+                    worker.finish(1),
+                    rf"(?m)^troupe: worker:{i}: no samples within 2 s: ")
+
     def test_data_that_are_gone_end_the_run_with_a_line(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = [os.path.join(folder, name) for name in ("a", "b")]
