@@ -119,6 +119,7 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     read_recovery(body, history);
   } else if (kind == "joined") {
     history.joined.insert(role_of(body));
+    history.left.erase(role_of(body)); // one by hand that came back
   } else if (kind == "left") {
     history.joined.erase(role_of(body));
     history.left.insert(role_of(body));

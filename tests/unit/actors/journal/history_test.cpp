@@ -146,6 +146,16 @@ BOOST_AUTO_TEST_CASE(who_joined_and_who_left_is_known) {
     (history().left == std::set<RoleId>{{RoleKind::worker, 0}, shard}));
 }
 
+// Symptom: one by hand that was lost and came back was refused by the
+// coordinator after that, as one that had left.
+BOOST_AUTO_TEST_CASE(who_came_back_has_not_left) {
+  journal.joined(worker);
+  journal.left(worker, {});
+  journal.joined(worker);
+  BOOST_TEST((history().joined == std::set<RoleId>{worker}));
+  BOOST_TEST(history().left.empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_event_that_does_not_say_what_it_should_is_named) {
   journal.note("epoch", {});
   BOOST_CHECK_EXCEPTION(history(), InputError, [](const InputError& x) {
