@@ -144,7 +144,7 @@ class Coordinator(OwnFolder):
                          "1") as run:
                     run.finish()
                     expected = self.losses(run)
-                self.assertGreater(len(shown), steps // 2)
+                self.assertGreater(len(shown), 20 * KILLS // 2)
                 untrue = {step: (loss, expected[step])
                           for step, loss in shown.items()
                           if loss != expected[step]}
