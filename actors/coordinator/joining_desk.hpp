@@ -36,7 +36,7 @@ public:
       since_ms = x.since_ms; // it asks again
       return true;
     });
-    waiting_.push_back({hello, sender, promise, since_ms});
+    waiting_.push_back({hello, sender, std::move(promise), since_ms});
   }
   /// Answers whom it can. `heard(role)`: when it gave its last sign of life;
   /// `admit(role)`: what a role is told whose name is free.

@@ -19,7 +19,7 @@ public:
   void ask(const LeaveRequest& request, Promise promise, uint64_t now_ms) {
     book_.ask(request.role, request.why, now_ms);
     answer(request.role, {"asked again"});
-    asked_[request.role] = promise;
+    asked_[request.role] = std::move(promise);
   }
   /// It died, or was left out.
   void forget(RoleId role) {

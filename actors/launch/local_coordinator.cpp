@@ -70,8 +70,8 @@ std::vector<std::string> pages_on(const std::vector<std::string>& hosts,
   std::vector<std::string> out;
   for (const auto& host : hosts)
     if (host != own.host && is_loopback(host) == is_loopback(own.host)
-        && std::ranges::all_of(host, [](unsigned char letter) {
-             return std::isalnum(letter) != 0
+        && std::ranges::all_of(host, [](char letter) {
+             return std::isalnum(static_cast<unsigned char>(letter)) != 0
                     || std::string_view{"-_.:"}.find(letter)
                          != std::string_view::npos;
            }))

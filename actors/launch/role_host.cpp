@@ -246,7 +246,7 @@ std::string reached_as(const std::string& host,
   const auto number = SocketAddress::of_number(host, 0);
   if (!number || !number->is_any())
     return host;
-  const auto own =
+  auto own =
     own_address_towards(parse_endpoints(options.coordinator).front().host);
   if (own.empty())
     throw InputError("--listen " + options.listen
