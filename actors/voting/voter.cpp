@@ -119,7 +119,8 @@ private:
   void remember(const std::vector<JournalEvent>& events) {
     for (const auto& event : events)
       if ((calls_.revoked && event.kind == "revoked")
-          || (calls_.job && event.kind == "job"))
+          || (calls_.job && event.kind == "job")
+          || (calls_.coordinator && event.kind == "address"))
         untold_[event.id] = event;
   }
 
@@ -131,8 +132,10 @@ private:
       try {
         if (const auto what = revoked_in(event))
           calls_.revoked(what->first, what->second);
-        else
+        else if (event.kind == "job")
           calls_.job(read_history({event}).asked);
+        else
+          calls_.coordinator(read_history({event}).address);
       } catch (const InputError&) { // no coordinator wrote that
       }
     }
