@@ -135,6 +135,20 @@ void begin_without(const std::vector<DamagedCheckpoint>& damaged,
         "aside");
 }
 
+/// One in it would be of no use to whoever names the folder.
+void refuse_checkpoint_itself(const std::string& named) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  auto dir = fs::path{named}.lexically_normal();
+  if (!dir.has_filename()) // it ends with a slash
+    dir = dir.parent_path();
+  if (fs::exists(dir / manifest_name, failure))
+    throw InputError("--checkpoint-dir " + named
+                     + ": is a checkpoint itself; name "
+                     + (dir.has_parent_path() ? dir.parent_path().string()
+                                              : std::string{"."}));
+}
+
 } // namespace
 
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
@@ -142,6 +156,8 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
   CheckpointStart start;
   if (options.dir.empty())
     return start;
+  if (!restarted)
+    refuse_checkpoint_itself(options.dir);
   try {
     start.lock = std::make_shared<CheckpointLock>(options.dir);
   } catch (const InputError& failure) {
