@@ -81,12 +81,20 @@ std::string Reshaping::refusal(RoleId role) const {
   return mistake_of_adding(wish);
 }
 
+void Reshaping::supervised(RoleId role) {
+  supervised_.insert(role);
+  guests_.erase(role);
+}
+
 Reshaping::Actions Reshaping::joining(RoleId role, uint64_t now_ms) {
   Actions actions;
   if (roles_.insert(role).second) {
-    guests_.insert(role);
+    const bool by_hand = !supervised_.contains(role);
+    if (by_hand)
+      guests_.insert(role);
     next_index_[role.kind] = std::max(next_index_[role.kind], role.index + 1);
-    actions.emplace_back(Tell{to_string(role) + " joins, started by hand"});
+    actions.emplace_back(
+      Tell{to_string(role) + (by_hand ? " joins, started by hand" : " joins")});
     if (role.kind == RoleKind::shard && !change_) {
       change_ = Change{{}, now_ms, {}, {role}, false};
       change_->wish.kind = Reshape::Kind::add;

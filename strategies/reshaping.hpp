@@ -71,6 +71,8 @@ public:
   static std::string beyond(RoleId role);
   /// A role nobody expected was started by hand: it may join.
   bool is_guest(RoleId role) const { return guests_.contains(role); }
+  /// A supervisor starts it again, whoever asked for it: it is no guest.
+  void supervised(RoleId role);
   /// Takes part from here on. A shard that comes unasked gets slices.
   Actions joining(RoleId role, uint64_t now_ms);
   /// Its process is gone. A guest that nobody starts again is not waited for.
@@ -131,6 +133,7 @@ private:
   ChainBook& chains_;
   std::set<RoleId> roles_;
   std::set<RoleId> guests_;
+  std::set<RoleId> supervised_; ///< of those that came unasked
   std::set<RoleId> proven_;  ///< have been members of an epoch
   std::set<RoleId> retired_; ///< for good
   std::map<RoleKind, uint32_t> next_index_;

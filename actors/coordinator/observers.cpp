@@ -51,6 +51,12 @@ void CoordinatorState::leave() {
 
 void CoordinatorState::on(const Attach& attach) {
   if (attach.supervises) {
+    for (auto role : attach.added)
+      reshaping_.supervised(role);
+    if (supervisor_
+        && caf::actor_cast<caf::strong_actor_ptr>(supervisor_)
+             == self_->current_sender())
+      return;
     supervisor_ = caf::actor_cast<supervisor_actor>(self_->current_sender());
     ending_.supervised = true;
     self_->monitor(supervisor_);

@@ -45,7 +45,7 @@ public:
     self_->set_exit_handler(
       [this](const caf::exit_msg& x) { self_->quit(x.reason); });
     self_->monitor(coordinator_);
-    self_->send(coordinator_, Attach{true});
+    attach();
     for (const auto& kept : options_.coordinators)
       watch_coordinator(kept);
     for (auto role : options_.roles)
@@ -56,7 +56,11 @@ public:
       [](const Note&) {},
       [this](const Finished&) { over_ = true; },
       [this](const ReplaceRole& x) { on(x); },
-      [this](const StartRole& x) { start_or_give_up(x.role); },
+      [this](const StartRole& x) {
+        added_.insert(x.role);
+        attach();
+        start_or_give_up(x.role);
+      },
       [this](const RetireRole& x) { on(x); },
       // The control line says it again to each coordinator that follows.
       [this](const StopRequest& x) { self_->send(coordinator_, x); },
@@ -73,6 +77,12 @@ private:
     SteadyClock::time_point started{};   ///< its process
     caf::strong_actor_ptr actor;
   };
+
+  /// The control line says it again to each coordinator that follows: one that
+  /// has not asked for an added role must not take it for one started by hand.
+  void attach() {
+    self_->send(coordinator_, Attach{true, {added_.begin(), added_.end()}});
+  }
 
   void start(RoleId role) {
     if (options_.host_of)
@@ -270,6 +280,7 @@ private:
   /// It ends by itself; if not, it is killed.
   void on(const RetireRole& retire) {
     retired_.insert(retire.role);
+    added_.erase(retire.role);
     Completion late{[this, role = retire.role] {
       if (!over_ && running_.contains(role))
         on(ReplaceRole{role, {}});
@@ -304,7 +315,8 @@ private:
   RestartBudget budget_;
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
-  std::set<RoleId> retired_; ///< they have left, or are leaving
+  std::set<RoleId> added_;   ///< as coordinators asked for
+  std::set<RoleId> retired_;  ///< they have left, or are leaving
   size_t coordinators_ = options_.coordinators.size(); ///< not told to end
   bool over_ = false;
 };

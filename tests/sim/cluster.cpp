@@ -293,8 +293,12 @@ void Cluster::supervise(const Letter& letter) {
     if (members_.contains(replace->role))
       runtime_.kill(members_.at(replace->role).process, "it is replaced");
   } else if (const auto* wanted = letter.as<StartRole>()) {
-    if (!members_.contains(wanted->role)) // the message may come again
-      start(wanted->role);
+    if (members_.contains(wanted->role)) // the message may come again
+      return;
+    added_.push_back(wanted->role);
+    runtime_.send(supervisor_, to_coordinator_,
+                  troupe::sim::letter(Attach{true, added_}));
+    start(wanted->role);
   } else if (const auto* retire = letter.as<RetireRole>()) {
     leaving_.insert(retire->role);
     runtime_.after(retire_deadline, [this, role = retire->role] {

@@ -91,6 +91,7 @@ struct ClusterState {
   uint32_t switched_ = 0;
   bool removes_ = false;     ///< a worker's leave was asked for
   std::set<uint32_t> quick_; ///< shards that are back at once
+  std::vector<RoleId> added_; ///< as coordinators asked for
   std::set<RoleId> leaving_; ///< they are not started again
   std::set<RoleId> gone_;    ///< the same, for good, and nobody was told
   uint64_t step_ = 0;        ///< furthest seen

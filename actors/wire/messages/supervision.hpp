@@ -38,6 +38,7 @@ TROUPE_INSPECT(Evaluation, TROUPE_FIELD(job), TROUPE_FIELD(version),
 /// A role supervisor or an observer asks to be kept informed.
 struct Attach {
   bool supervises = false;
+  std::vector<RoleId> added{}; ///< it starts again, beside those of the plan
 };
 struct Detach {}; ///< the observer has seen the end and goes
 /// A supervisor tells of the death of a role that it starts again.
@@ -88,7 +89,7 @@ struct StopRequest {
   std::string why;
 };
 
-TROUPE_INSPECT(Attach, TROUPE_FIELD(supervises))
+TROUPE_INSPECT(Attach, TROUPE_FIELD(supervises), TROUPE_FIELD(added))
 template <class Inspector>
 bool inspect(Inspector& f, Detach& x) {
   return f.object(x).fields();

@@ -142,8 +142,11 @@ void Cluster::start_supervisor() {
         },
         [this](const StartRole& x) {
           world_.after(0, [this, role = x.role] {
-            if (!finished_ && !members_.contains(role))
-              start(role);
+            if (finished_ || members_.contains(role))
+              return;
+            added_.push_back(role);
+            tell_coordinator(caf::make_message(Attach{true, added_}));
+            start(role);
           });
         },
         [this](const RetireRole& x) { retire(x.role); },

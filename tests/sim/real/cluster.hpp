@@ -101,6 +101,7 @@ private:
   uint32_t coordinator_process_ = 0;
   uint32_t supervisor_process_ = 0;
   std::map<RoleId, Member> members_;
+  std::vector<RoleId> added_; ///< as coordinators asked for
   std::set<RoleId> leaving_; ///< they are not started again
 
   sim::ReachedSteps triggers_; ///< of faults

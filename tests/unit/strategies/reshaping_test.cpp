@@ -223,6 +223,22 @@ BOOST_AUTO_TEST_CASE(a_worker_that_comes_unasked_takes_part_while_it_lives) {
   BOOST_TEST(bench.retired.size() == 1u);
 }
 
+/// A coordinator that died had asked for it.
+BOOST_AUTO_TEST_CASE(who_is_supervised_is_no_guest) {
+  for (const bool before : {true, false}) {
+    Bench bench;
+    if (before)
+      bench.machine.supervised(worker(2));
+    bench.join(worker(2));
+    if (!before)
+      bench.machine.supervised(worker(2));
+    BOOST_TEST(!bench.machine.is_guest(worker(2)));
+    bench.perform(bench.machine.lost(worker(2)));
+    BOOST_TEST(bench.retired.empty()); // it is started again
+    BOOST_TEST(bench.machine.roles().contains(worker(2)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_shard_that_comes_unasked_gets_slices) {
   Bench bench;
   bench.join(shard(5));
