@@ -59,16 +59,21 @@ def troupe(*arguments, status=0, environment=None):
     return done.stdout if status == 0 else done.stderr
 
 
-def metric_of(address, name, labels=r"[^}]*"):
-    """The value of a coordinator's metric; 0 where it has none, or none yet."""
+def values_of(address, name, labels=r"[^}]*"):
+    """The values of a coordinator's metric, of all series with such labels."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics",
                                     timeout=5) as answer:
             text = answer.read().decode()
     except OSError:
-        return 0
-    match = re.search(rf"^{name}\{{{labels}\}} (\S+)", text, re.MULTILINE)
-    return float(match.group(1)) if match else 0
+        return []
+    return [float(value) for value in
+            re.findall(rf"^{name}\{{{labels}\}} (\S+)", text, re.MULTILINE)]
+
+
+def metric_of(address, name, labels=r"[^}]*"):
+    """The first of them; 0 where it has none, or none yet."""
+    return next(iter(values_of(address, name, labels)), 0)
 
 
 def metrics_address(run):
@@ -239,12 +244,26 @@ class Run:
         os.kill(pid, how)
         return pid
 
+    def places_in_chains(self):
+        """How often slices are kept, as shards' newest reports say."""
+        return sum(values_of(self.metrics_address(), "troupe_chain_slices"))
+
     def kill_and_wait(self, role, epochs):
         """Kills a role and waits until it takes part again: so many epochs of
         the membership later. (A worker: 2, without it and with it; a shard of
-        a chain: 3, as it is a replica then; one that all wait for: 1.)"""
+        a chain: 3, as it is a replica then, or 2 if what it kept was as new as
+        its chain still; one that all wait for: 1.)"""
         epoch = self.metric("troupe_membership_epoch") + epochs
+        places = self.places_in_chains()
         old = self.kill(role)
         wait_for(lambda: self.children().get(role) not in (None, old),
                  f"{role} is started again")
-        self.wait_for_epoch(epoch)
+        if epochs < 3:
+            self.wait_for_epoch(epoch)
+            return
+        self.wait_for_epoch(epoch - 1)
+        reported = time.monotonic() + 5
+        wait_for(lambda: self.metric("troupe_membership_epoch") >= epoch
+                 or (time.monotonic() > reported
+                     and self.places_in_chains() >= places),
+                 f"{role} is a replica again")
