@@ -6,6 +6,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/table_survey.hpp"
 #include "kernels/files/shown_text.hpp"
+#include "kernels/files/text_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -92,6 +93,10 @@ int run_data_info(const Settings& settings) {
   for (size_t i = 0; i < survey.columns.size(); ++i)
     rows.push_back(row_of(survey.columns[i], survey.proposal[i]));
   print_table(rows);
+  for (const auto& stray : survey.strays)
+    std::printf("\ncolumn %s: %s is no number, and taken for a missing one "
+                "(na=)\n",
+                in_quotes(stray.column).c_str(), in_quotes(stray.text).c_str());
   if (!survey.trouble.empty())
     throw InputError(settings.job.data + ": " + survey.trouble);
   print_epochs(survey.rows, settings.job.global_batch);

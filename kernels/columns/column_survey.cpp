@@ -16,6 +16,10 @@ constexpr DateForm looked_for[]{DateForm::ymd, DateForm::dmy, DateForm::mdy};
 /// Classes that a label of whole numbers may have, else it is a number.
 constexpr uint64_t most_number_classes = 20;
 constexpr uint64_t most_counted_numbers = 100'000;
+/// How many different texts a column of numbers may have, and in how many of
+/// its fields, so that they are taken for missing ones.
+constexpr size_t few_texts = 3;
+constexpr double few_fields = 0.05;
 /// Share of missing numbers from which on that they are is told the model.
 constexpr double worth_a_flag = 0.05;
 /// Targets whose mean is at most this far from 0, and whose deviation is within
@@ -51,10 +55,15 @@ void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
     squares_ += (*number - first_) * (*number - first_);
     ++numbers_;
     whole_ += *number == std::floor(*number) ? 1 : 0;
-  } else if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
-    for (size_t i = 0; i < std::size(looked_for); ++i)
-      dates_[i] += parse_date(text, looked_for[i]) ? 1 : 0;
-    times_ += text.find(':') != text.npos ? 1 : 0;
+  } else {
+    if (texts_.size() <= few_texts
+        && std::ranges::find(texts_, text) == texts_.end())
+      texts_.emplace_back(text);
+    if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
+      for (size_t i = 0; i < std::size(looked_for); ++i)
+        dates_[i] += parse_date(text, looked_for[i]) ? 1 : 0;
+      times_ += text.find(':') != text.npos ? 1 : 0;
+    }
   }
   if (more_)
     return;
@@ -69,6 +78,17 @@ void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
   const auto value = values_.add(text);
   counts_.resize(values_.size());
   ++counts_[value];
+}
+
+std::vector<std::string> ColumnSurvey::strays() const {
+  const auto others = static_cast<double>(present() - numbers_);
+  const bool few = numbers_ > 0 && texts_.size() <= few_texts
+                   && others <= few_fields * static_cast<double>(present());
+  return few && !names_ids() ? texts_ : std::vector<std::string>{};
+}
+
+void ColumnSurvey::pass_over_strays() {
+  missing_ = rows_ - numbers_;
 }
 
 double ColumnSurvey::deviation() const {

@@ -24,6 +24,13 @@ public:
   /// What the column seems to be. `label`: whether it is the label.
   ColumnRule proposal(bool label) const;
 
+  /// Where nearly all are numbers: the texts that are none, if they are few.
+  std::vector<std::string> strays() const;
+  /// From here on those are missing.
+  void pass_over_strays();
+  /// Whether it holds that text, as far as its values are remembered.
+  bool has(std::string_view text) const { return values_.has(text); }
+
   const std::string& name() const { return name_; }
   uint64_t rows() const { return rows_; }
   uint64_t missing() const { return missing_; }
@@ -56,7 +63,8 @@ private:
   double squares_ = 0; ///< of the distances from the first number
   double first_ = 0;
   ValueIndex values_;
-  std::vector<uint32_t> counts_; ///< of the values
+  std::vector<uint32_t> counts_;   ///< of the values
+  std::vector<std::string> texts_; ///< no numbers; one more than few at most
   bool more_ = false;
 };
 

@@ -4,9 +4,6 @@
 
 namespace troupe {
 
-MissingTexts::MissingTexts()
-  : MissingTexts("NA,N/A,n/a,#N/A,NaN,nan,NULL,null,None,?") {}
-
 MissingTexts::MissingTexts(std::string_view list) {
   while (!list.empty()) {
     const auto end = std::min(list.find(','), list.size());

@@ -10,8 +10,11 @@ namespace troupe {
 /// What stands in a field of which nothing is known.
 class MissingTexts {
 public:
-  /// An empty field, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, None and ?.
-  MissingTexts();
+  static constexpr std::string_view usual =
+    "NA,N/A,n/a,#N/A,NaN,nan,NULL,null,None,?";
+
+  /// An empty field, and the usual ones.
+  MissingTexts() : MissingTexts(usual) {}
   /// An empty field, and the texts that commas separate here.
   explicit MissingTexts(std::string_view list);
 

@@ -42,6 +42,11 @@ bool ValueIndex::find(std::string_view wanted, uint64_t hash,
   return false;
 }
 
+bool ValueIndex::has(std::string_view text) const {
+  size_t slot = 0;
+  return !slots_.empty() && find(text, seeded_hash(text, seed_), slot);
+}
+
 void ValueIndex::rebuild(size_t slots) {
   slots_.assign(slots, 0);
   for (uint32_t i = 0; i < size(); ++i) {

@@ -12,6 +12,8 @@ public:
   /// The number of a text, which is added where it is new.
   uint32_t add(std::string_view text);
 
+  bool has(std::string_view text) const;
+
   uint32_t size() const { return static_cast<uint32_t>(hashes_.size()); }
   std::string_view text(uint32_t number) const {
     return {bytes_.data() + ends_[number],

@@ -35,15 +35,50 @@ std::string likely_separator(const DataFile& file) {
   return best == "\t" ? "tab" : best;
 }
 
-/// Names are no numbers, are there, and differ. The first may be missing: so
-/// tables are written whose rows have numbers.
-bool is_likely_header(const CsvRow& row) {
-  for (size_t i = 0; i < row.size(); ++i)
-    if ((trimmed(row[i]).empty() && i > 0) || parse_real(row[i]))
+/// Names are there, and differ. The first may be missing: so tables are written
+/// whose rows have numbers.
+bool could_be_names(const CsvRow& row) {
+  for (size_t i = 1; i < row.size(); ++i)
+    if (trimmed(row[i]).empty())
       return false;
   auto sorted = row;
   std::sort(sorted.begin(), sorted.end());
   return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+/// A ? begins the keys of a specification.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (auto c : text)
+    out += c == '?' ? std::string{"%3F"} : std::string{c};
+  return out;
+}
+
+bool has_number(const CsvRow& row) {
+  return std::ranges::any_of(row, [](std::string_view field) {
+    return parse_real(field).has_value();
+  });
+}
+
+/// Whether a text stands over a number somewhere.
+bool is_over_numbers(const CsvRow& first, const DataFile& file, char separator,
+                     const MissingTexts& missing) {
+  TextLines lines{file};
+  Fields fields{separator};
+  std::string_view line;
+  for (int row = 0; lines.next(line);) {
+    if (trimmed(line).empty())
+      continue;
+    const auto& next = fields.split(line, lines);
+    if (++row < 2)
+      continue;
+    for (size_t i = 0; i < std::min(first.size(), next.size()); ++i)
+      if (!parse_real(first[i]) && !missing.has(trimmed(first[i]))
+          && parse_real(next[i]))
+        return true;
+    return false;
+  }
+  return false;
 }
 
 bool is_label_name(std::string name) {
@@ -68,6 +103,7 @@ public:
     if (!option(spec_, "sep"))
       if (auto sep = likely_separator(files.front()); sep != ",")
         spec_.options.emplace_back("sep", std::move(sep));
+    first_file_ = files.front();
     rows_.emplace(spec_, files);
   }
 
@@ -114,12 +150,26 @@ private:
       rows_->refuse("has more than " + std::to_string(most_surveyed_columns)
                       + " columns",
                     "is this a table?");
-    if (!option(spec_, "header") && !is_likely_header(row))
-      spec_.options.emplace_back("header", "false");
+    if (!option(spec_, "header"))
+      find_header(row);
     header_ = csv_has_header(spec_);
     for (size_t i = 0; i < row.size(); ++i)
       out_.columns.emplace_back(header_ ? std::string{trimmed(row[i])}
                                         : std::to_string(i));
+  }
+
+  /// A number may be a name as well, a year's say: then the next row tells.
+  void find_header(const CsvRow& row) {
+    const bool doubtful = has_number(row);
+    if (could_be_names(row)
+        && (!doubtful
+            || is_over_numbers(row, *first_file_, csv_separator(spec_),
+                               missing_))) {
+      if (doubtful)
+        spec_.options.emplace_back("header", "true");
+      return;
+    }
+    spec_.options.emplace_back("header", "false");
   }
 
   size_t label() const {
@@ -140,6 +190,7 @@ private:
 
   void propose() {
     const auto labelled = label();
+    pass_over_strays(labelled);
     std::vector<ColumnRule> used;
     bool ids = false;
     bool features = false;
@@ -161,12 +212,9 @@ private:
     });
     if (features && !option(spec_, "scale"))
       spec_.options.emplace_back("scale", "standard");
-    out_.data = "csv:";
-    for (auto c : spec_.where) // a ? begins the keys
-      out_.data += c == '?' ? std::string{"%3F"} : std::string{c};
-    out_.data += "?columns=" + to_text(used);
+    out_.data = "csv:" + escaped(spec_.where) + "?columns=" + to_text(used);
     for (const auto& [key, value] : spec_.options)
-      out_.data += '&' + key + '=' + value;
+      out_.data += '&' + key + '=' + escaped(value);
     const auto& rule = out_.proposal[labelled];
     const auto outputs =
       rule.kind == ColumnKind::target
@@ -175,6 +223,41 @@ private:
     out_.model = ids ? "wide_deep"
                      : "mlp:" + std::to_string(features_of_rules(used)) + "-64-"
                          + std::to_string(outputs);
+  }
+
+  /// A column of numbers with a few texts is one of numbers that are missing
+  /// there, where these texts can be named and mean nothing elsewhere.
+  void pass_over_strays(size_t labelled) {
+    const auto listable = [this](const ColumnSurvey& of,
+                                 const std::string& text) {
+      return text.find_first_of(",&?%") == text.npos
+             && std::ranges::none_of(out_.columns,
+                                     [&](const ColumnSurvey& other) {
+                                       return &other != &of && other.has(text);
+                                     });
+    };
+    std::string list;
+    for (size_t i = 0; i < out_.columns.size(); ++i) {
+      auto& column = out_.columns[i];
+      const auto strays = column.strays();
+      if (i == labelled || strays.empty()
+          || !std::ranges::all_of(strays, [&](const auto& text) {
+               return listable(column, text);
+             }))
+        continue;
+      column.pass_over_strays();
+      for (const auto& text : strays) {
+        list += ',' + text;
+        out_.strays.push_back({column.name(), text});
+      }
+    }
+    if (list.empty())
+      return;
+    const auto known = option(spec_, "na");
+    std::erase_if(spec_.options,
+                  [](const auto& option) { return option.first == "na"; });
+    spec_.options.emplace_back(
+      "na", std::string{known ? *known : MissingTexts::usual} + list);
   }
 
   /// What training with these rules would refuse, and what to do.
@@ -218,6 +301,7 @@ private:
   }
 
   DataSpec spec_;
+  std::optional<DataFile> first_file_;
   std::optional<CsvRows> rows_;
   MissingTexts missing_;
   bool header_ = true;

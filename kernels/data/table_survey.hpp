@@ -15,6 +15,12 @@ struct TableSurvey {
   uint64_t rows = 0;
   std::vector<ColumnSurvey> columns;
   std::vector<ColumnRule> proposal; ///< for each column
+  struct Stray {
+    std::string column;
+    std::string text;
+  };
+  /// Texts in columns of numbers, which the proposal takes for missing ones.
+  std::vector<Stray> strays;
   /// The specification with the proposal: what to read it by.
   std::string data;
   std::string model; ///< that goes with it

@@ -53,6 +53,47 @@ BOOST_AUTO_TEST_CASE(targets_that_steps_would_not_reach_are_scaled) {
   BOOST_TEST(columns_of(found) == "x:number,y:target");
 }
 
+// Symptom: a first row with a year in it was taken for a sample.
+BOOST_AUTO_TEST_CASE(a_name_may_be_a_number_where_the_next_row_tells) {
+  const auto found = survey("age,2019,y\n1,2.5,0\n2,3.5,1\n1,1.5,0\n");
+  BOOST_TEST(found.rows == 3u);
+  BOOST_TEST(columns_of(found) == "age:number,2019:number,y:label");
+  BOOST_TEST(found.data.find("&header=true") != std::string::npos);
+  const Folder folder; // and training reads it so
+  const auto where = folder.put("f", "age,2019,y\n1,2.5,0\n2,3.5,1\n");
+  BOOST_TEST(load("csv:" + where + found.data.substr(found.data.find('?')))
+               .train->samples()
+             == 2u);
+  for (const auto* sample : {"NA,2,1\n3,4,0\n", "7,2,1\n3,4,0\n",
+                             "red,2,1\nblue,4,0\n", "a,,1\n3,4,0\n"})
+    BOOST_TEST(survey(sample).rows == 2u, sample);
+}
+
+// Symptom: a column of 500 numbers and one "n.d." was left out in silence.
+BOOST_AUTO_TEST_CASE(a_stray_text_among_numbers_is_a_missing_number) {
+  std::string text = "x,z,y\n";
+  for (int i = 0; i < 60; ++i)
+    text += (i == 40 ? "n.d." : std::to_string(i) + ".5") + ",a"
+            + std::to_string(i % 3) + ',' + std::to_string(i % 2) + '\n';
+  const auto found = survey(text);
+  BOOST_TEST(columns_of(found) == "x:number:missing=median,z:category,y:label");
+  BOOST_TEST(found.columns[0].missing() == 1u);
+  BOOST_TEST_REQUIRE(found.strays.size() == 1u);
+  BOOST_TEST(found.strays[0].column == "x");
+  BOOST_TEST(found.strays[0].text == "n.d.");
+  BOOST_TEST(found.data.find("%3F,n.d.") != std::string::npos, found.data);
+  BOOST_CHECK_NO_THROW(troupe::parse_data_spec(found.data));
+  // Not where that text means something elsewhere, is the label's, or many.
+  auto means = text;
+  means.replace(means.find(",a1,"), 4, ",n.d.,");
+  BOOST_TEST(survey(means).strays.empty());
+  BOOST_TEST(survey(text, "?label=x").strays.empty());
+  auto many = text;
+  for (int i = 0; i < 8; ++i)
+    many += "n.d.,a1,0\n";
+  BOOST_TEST(survey(many).strays.empty());
+}
+
 // Symptom: `mlp:0-64-2` was proposed, and labels that training refuses.
 BOOST_AUTO_TEST_CASE(nothing_is_proposed_that_training_refuses) {
   const auto names = [](const TableSurvey& found,
