@@ -29,7 +29,7 @@ void Revocations::keep_in(std::string path) {
     return;
   std::istringstream file;
   try {
-    file.str(whole_file(path_, longest_list));
+    file.str(whole_file(path_, longest_list, "a list of certificates"));
   } catch (const InputError& mistake) {
     throw InputError(std::string{"certificates: "} + mistake.what());
   }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 namespace troupe {
 namespace {
@@ -17,16 +16,6 @@ namespace {
 constexpr uint64_t largest_file = uint64_t{1} << 20;
 constexpr uint64_t max_steps = uint64_t{1} << 40;
 constexpr uint64_t max_amount = 600'000; ///< ten minutes
-
-std::string text_of(const std::string& path) {
-  InputFile file{path};
-  if (file.size() > largest_file)
-    throw InputError(path + ": " + std::to_string(file.size())
-                     + " bytes are too many for a plan of faults");
-  std::string text(file.size(), '\0');
-  file.read_all(std::as_writable_bytes(std::span{text}));
-  return text;
-}
 
 std::string in_words(const std::vector<std::string>& words) {
   std::string out;
@@ -44,7 +33,8 @@ public:
   std::vector<ChaosStrike> read() {
     toml::table table;
     try {
-      table = toml::parse(text_of(path_), path_);
+      table = toml::parse(whole_file(path_, largest_file, "a plan of faults"),
+                          path_);
     } catch (const toml::parse_error& mistake) {
       const auto at = mistake.source().begin;
       throw UsageError(path_ + ':' + std::to_string(at.line) + ':'

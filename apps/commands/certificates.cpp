@@ -76,7 +76,8 @@ void print_about(const std::filesystem::path& path, int64_t now) {
   const auto title = path.filename().string();
   Certificate certificate;
   try {
-    certificate = certificate_in(whole_file(path.string(), longest_file));
+    certificate =
+      certificate_in(whole_file(path.string(), longest_file, "a certificate"));
   } catch (const InputError&) { // it is none
   }
   if (!certificate) {

@@ -15,11 +15,7 @@ namespace {
 constexpr uint64_t max_bytes = uint64_t{64} << 20;
 
 std::string report_of(const std::string& path) {
-  InputFile file{path};
-  if (file.size() > max_bytes)
-    throw InputError(path + ": is too large for the summary of a run");
-  std::string text(file.size(), '\0');
-  file.read_all(std::as_writable_bytes(std::span{text}));
+  const auto text = whole_file(path, max_bytes, "the summary of a run");
   try {
     return run_report(text);
   } catch (const InputError& mistake) {

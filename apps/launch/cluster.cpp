@@ -78,7 +78,7 @@ std::vector<HostSlots> hosts_of(const LaunchFlags& flags,
   }
   std::string text;
   try {
-    text = whole_file(flags.hosts_file, longest_hosts_file);
+    text = whole_file(flags.hosts_file, longest_hosts_file, "a list of hosts");
   } catch (const InputError& failure) {
     throw InputError(std::string{"--hosts-file "} + failure.what());
   }

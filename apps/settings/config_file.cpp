@@ -20,19 +20,10 @@ namespace {
 
 constexpr uint64_t largest_file = uint64_t{1} << 20;
 
-std::string text_of(const std::string& path) {
-  InputFile file{path};
-  if (file.size() > largest_file)
-    throw InputError(path + ": " + std::to_string(file.size())
-                     + " bytes are too many for a configuration file");
-  std::string text(file.size(), '\0');
-  file.read_all(std::as_writable_bytes(std::span{text}));
-  return text;
-}
-
 toml::table parsed(const std::string& path) {
   try {
-    return toml::parse(text_of(path), path);
+    return toml::parse(whole_file(path, largest_file, "a configuration file"),
+                       path);
   } catch (const toml::parse_error& mistake) {
     throw UsageError(path + ":" + std::to_string(mistake.source().begin.line)
                      + ": not valid TOML: " + std::string{mistake.description()}

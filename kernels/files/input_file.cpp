@@ -90,11 +90,12 @@ std::shared_ptr<const std::byte> InputFile::map() const {
           }};
 }
 
-std::string whole_file(const std::string& path, uint64_t most) {
+std::string whole_file(const std::string& path, uint64_t most,
+                       const std::string& what) {
   InputFile file{path};
   if (file.size() > most)
     throw InputError(path + ": " + std::to_string(file.size())
-                     + " bytes are too many for such a file");
+                     + " bytes are too many for " + what);
   std::string text(file.size(), '\0');
   file.read_all(std::as_writable_bytes(std::span{text}));
   return text;

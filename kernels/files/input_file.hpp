@@ -50,7 +50,9 @@ private:
 };
 
 /// All of a regular file of at most `most` bytes.
-/// Errors: InputError, as those of InputFile; also a longer one.
-std::string whole_file(const std::string& path, uint64_t most);
+/// Errors: InputError, as those of InputFile; also a longer one, "are too many
+/// for `what`".
+std::string whole_file(const std::string& path, uint64_t most,
+                       const std::string& what);
 
 } // namespace troupe

@@ -10,7 +10,6 @@
 
 #include <filesystem>
 #include <limits>
-#include <span>
 
 namespace troupe {
 
@@ -246,12 +245,7 @@ ModelSpec parse_model_toml(const std::string& text, const std::string& where) {
 }
 
 ModelSpec read_model_file(const std::string& path) {
-  InputFile file{path};
-  if (file.size() > largest_file)
-    throw InputError(path + ": " + std::to_string(file.size())
-                     + " bytes are too many for a model file");
-  std::string text(file.size(), '\0');
-  file.read_all(std::as_writable_bytes(std::span{text}));
+  const auto text = whole_file(path, largest_file, "a model file");
   auto spec = path.ends_with(".toml") ? parse_model_toml(text, path)
                                       : parse_model_json(text, path);
   spec.name = std::filesystem::path{path}.filename().string();
