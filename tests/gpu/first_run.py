@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Tests and measures what a bundle (cmake/bundle) has for GPUs, on this machine.
 
-    python3 first_run.py [--out FOLDER] [--only PHASE,…]
+    python3 first_run.py [--out FOLDER] [--only PHASE,…] [--memory PATTERN]
 
 Phases, in this order: tests (operators and whole models, a process each, so
 that one broken kernel spoils one test), memory (the same by compute-sanitizer,
 as far as they use the GPU), jobs (whole trainings on the GPU, and one whose
 workers are killed), profile (where a step's time goes, by ncu), speed (a step
-beside PyTorch's). FOLDER (first_run) gets report.txt and a log for each thing
-that was run. Status 1 if anything failed.
+beside PyTorch's). --memory takes some of that phase's cases. FOLDER (first_run)
+gets report.txt and a log for each thing that was run. Status 1 if anything
+failed.
 """
 
 import argparse
@@ -29,7 +30,8 @@ PHASES = ("tests", "memory", "jobs", "profile", "speed")
 
 
 class Report:
-    def __init__(self, folder):
+    def __init__(self, folder, memory=""):
+        self.memory = re.compile(memory)
         self.folder = folder
         (folder / "logs").mkdir(parents=True, exist_ok=True)
         self.file = (folder / "report.txt").open("w")
@@ -128,6 +130,7 @@ def run_memory(report):
                                   for case in operators]),
             ("racecheck", [(HERE / "test_kernels", case)
                            for case in operators])):
+        jobs = [job for job in jobs if report.memory.search(job[1])]
         done = pooled(jobs, 90, ["compute-sanitizer", "--tool", tool,
                                  "--print-limit", "5", "--report-api-errors",
                                  "no", "--error-exitcode", "99"])
@@ -147,10 +150,19 @@ def run_memory(report):
                    f"{late} not done in time")
 
 
+SPEEDS = (
+    ("mlp", "gpu_mlp.py", ["--steps", "200"]),
+    ("large_mlp", "gpu_mlp.py",
+     ["--model", "mlp:8192-8192-8192-8192-1024", "--batch", "8192",
+      "--precision", "bfloat16", "--variants", "eager,compiled"]),
+    ("transformer", "gpu_transformer.py", []),
+)
+
+
 def run_speed(report):
-    for name, more in (("gpu_mlp", []), ("gpu_transformer", [])):
+    for name, script, more in SPEEDS:
         status, output, seconds = run(
-            [sys.executable, HERE / "peers" / (name + ".py"), "--program",
+            [sys.executable, HERE / "peers" / script, "--program",
              HERE / "gpu_step", "--rounds", "1", "--json",
              report.folder / (name + ".json"), *more], 300)
         report.log(name, output)
@@ -292,12 +304,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("first_run"))
     parser.add_argument("--only", default=",".join(PHASES))
+    parser.add_argument("--memory", default="", metavar="PATTERN")
     arguments = parser.parse_args()
     phases = arguments.only.split(",")
     if unknown := set(phases) - set(PHASES):
         parser.error(f"--only: no phase {min(unknown)}; there are "
                      + ", ".join(PHASES))
-    report = Report(arguments.out)
+    report = Report(arguments.out, arguments.memory)
     _, output, _ = run(["nvidia-smi", "--query-gpu=name,driver_version,"
                         "memory.total,clocks.sm", "--format=csv,noheader"], 30)
     report.say("machine: " + output.strip())

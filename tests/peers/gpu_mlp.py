@@ -2,18 +2,23 @@
 """A step of an MLP on a GPU: Troupe beside PyTorch.
 
     gpu_mlp.py --program build/release/tests/gpu_step [--rounds 3]
-               [--json FILE]
+               [--model mlp:784-512-256-10] [--batch 256]
+               [--precision float32] [--json FILE]
 
-mlp:784-512-256-10, batch 256, float32 (no TF32), Adam: forward, backward and
-update of one batch that stays on the GPU. PyTorch: eager with the fused Adam,
-the same compiled, and the whole step as one CUDA graph. Status 77 without
-PyTorch or a GPU.
+Adam; float32 is without TF32, bfloat16 is PyTorch's autocast: forward, backward
+and update of one batch that stays on the GPU. PyTorch: eager with the fused
+Adam, the same compiled, and the whole step as one CUDA graph. In bfloat16 the
+rate of a product of two matrices 8192 x 8192 stands beside the steps'. Status
+77 without PyTorch or a GPU.
 """
 
 import json
 import sys
 
 import gpu_peer
+
+RATES = {"float32": 1e-3, "bfloat16": 1e-4}
+TOLERANCES = {"float32": 1e-3, "bfloat16": 1e-2}
 
 
 def work(arguments):
@@ -22,7 +27,7 @@ def work(arguments):
     start = gpu_peer.read_start(arguments.start)
     features = start["batch/features"].cuda()
     labels = start["batch/labels"].long().flatten().cuda()
-    widths = (784, 512, 256, 10)
+    widths = [int(width) for width in arguments.model.split(":")[1].split("-")]
     model = torch.nn.Sequential()
     for i, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
         dense = torch.nn.Linear(inputs, outputs)
@@ -33,11 +38,13 @@ def work(arguments):
             model.append(torch.nn.ReLU())
     model.cuda()
     graphed = arguments.worker == "graphed"
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True,
-                                 capturable=graphed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATES[
+        arguments.precision], fused=True, capturable=graphed)
 
     def loss_of():
-        return functional.cross_entropy(model(features), labels)
+        with torch.autocast("cuda", dtype=torch.bfloat16,
+                            enabled=arguments.precision == "bfloat16"):
+            return functional.cross_entropy(model(features), labels)
 
     if arguments.worker == "compiled":
         loss_of = torch.compile(loss_of)
@@ -81,15 +88,41 @@ def graph_of(step, model, optimizer):
 
 
 def main():
-    arguments = gpu_peer.parser(__doc__.splitlines()[0]).parse_args()
+    parser = gpu_peer.parser(__doc__.splitlines()[0])
+    parser.add_argument("--model", default="mlp:784-512-256-10")
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--precision", default="float32", choices=RATES)
+    arguments = parser.parse_args()
     if arguments.worker:
         print(json.dumps(work(arguments)))
         return 0
-    arguments.steps *= 10  # a step takes little
-    flags = ["--model", "mlp:784-512-256-10", "--batch", "256",
-             "--optimizer", "adam", "--lr", "1e-3"]
+    precision = arguments.precision
+    same = ["--model", arguments.model, "--precision", precision]
+    flags = [*same, "--batch", str(arguments.batch), "--optimizer", "adam",
+             "--lr", str(RATES[precision])]
+    if precision == "bfloat16":
+        rate = gpu_peer.run([arguments.python, "-c", MATRIX_RATE], "torch")
+        print(f"a product 8192 x 8192 x 8192: {rate:.0f} TFLOP/s")
     return gpu_peer.drive(__file__, arguments, flags,
-                          ["eager", "compiled", "graphed"], 1e-3)
+                          ["eager", "compiled", "graphed"],
+                          TOLERANCES[precision], same)
+
+
+# On random values: zeros are faster.
+MATRIX_RATE = """
+import statistics, time, torch
+a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+        for _ in range(2))
+times = []
+for _ in range(8):
+    torch.cuda.synchronize()
+    began = time.monotonic()
+    for _ in range(10):
+        a @ b
+    torch.cuda.synchronize()
+    times.append((time.monotonic() - began) / 10)
+print(2 * 8192 ** 3 / statistics.median(times[2:]) / 1e12)
+"""
 
 
 if __name__ == "__main__":
