@@ -1,5 +1,6 @@
 #include "actors/compute/leaf_computer.hpp"
 
+#include "actors/compute/not_finite.hpp"
 #include "actors/compute/step_rows.hpp"
 #include "actors/wire/sole_owner.hpp"
 #include "kernels/base/seconds_since.hpp"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 namespace troupe {
@@ -177,8 +177,7 @@ bool LeafComputer::all_told(Serial& run) {
   else if (!run.spine_summed)
     for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
       tell(run, i);
-  for (const auto& leaf : run.result->leaves)
-    run.spoiled = run.spoiled || !std::isfinite(leaf.loss_sum);
+  run.spoiled = run.spoiled || !losses_are_finite(run.result->leaves);
   return !run.spoiled;
 }
 
@@ -214,17 +213,11 @@ void LeafComputer::compute_again(Serial& run) {
   again.result = &second;
   once(again);
   result.leaves = std::move(second.leaves);
-  if (!is_finite(again, 0, job_->layout.total))
-    result.trouble = "the gradient of step " + std::to_string(run.step + 1)
-                     + " is not finite, computed twice: lower --lr or look at "
-                       "the data";
-  for (auto i = result.leaves.size(); i-- > 0;) // the first one is named
-    if (const auto& leaf = result.leaves[i]; !std::isfinite(leaf.loss_sum))
-      result.trouble = "NaN loss at step " + std::to_string(run.step + 1)
-                       + " in virtual rank " + std::to_string(leaf.virtual_rank)
-                       + ": lower --lr or look at the data";
-  if (!result.trouble.empty())
+  if (!is_finite(again, 0, job_->layout.total)
+      || !losses_are_finite(result.leaves)) {
+    result.trouble = not_finite_line(run.step, result.leaves);
     return;
+  }
   result.computed_twice = true;
   const auto replace = [&](uint64_t begin, uint64_t end) {
     for (size_t i = 0; i < sums.size(); ++i)

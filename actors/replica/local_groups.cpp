@@ -67,16 +67,23 @@ struct LocalGroups::Meeting {
 };
 
 LocalGroups::LocalGroups(std::shared_ptr<const Job> job)
-  : job_(std::move(job)) {
+  : job_(std::move(job)) {}
+
+std::shared_ptr<VariableBanks> LocalGroups::variables() {
   const auto strategy = job_->options.strategy;
   const bool may_share = strategy == Strategy::central_storage
                          || strategy == Strategy::mirrored
                          || strategy == Strategy::tpu;
   if (!may_share || over_streams())
-    return;
-  const auto arrays = VariableBanks::arrays_of(*job_, 2);
-  variables_ = std::make_shared<VariableBanks>(
-    *job_, std::make_shared<FlatArrays>(*job_, arrays, false), 0, 2);
+    return nullptr;
+  std::lock_guard lock{mutex_};
+  if (!variables_)
+    variables_ = std::make_shared<VariableBanks>(
+      *job_,
+      std::make_shared<FlatArrays>(*job_, VariableBanks::arrays_of(*job_, 2),
+                                   false),
+      0, 2);
+  return variables_;
 }
 
 void LocalGroups::form(

@@ -14,7 +14,7 @@ public:
 
   void form(GroupWish wish,
             std::function<void(std::shared_ptr<ReplicaGroup>)> done) override;
-  std::shared_ptr<VariableBanks> variables() override { return variables_; }
+  std::shared_ptr<VariableBanks> variables() override;
 
 private:
   struct Meeting;
@@ -22,8 +22,8 @@ private:
   bool over_streams() const;
 
   std::shared_ptr<const Job> job_;
-  std::shared_ptr<VariableBanks> variables_;
   std::mutex mutex_;
+  std::shared_ptr<VariableBanks> variables_; ///< null: nobody has asked yet
   /// Meetings by (job, term, epoch); each goes with its members.
   std::map<std::tuple<uint64_t, uint64_t, uint64_t>, std::weak_ptr<Meeting>>
     meetings_;

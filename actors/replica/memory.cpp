@@ -8,11 +8,14 @@
 namespace troupe {
 namespace {
 
+constexpr uint64_t page = 1024; ///< elements
+
 /// Arrays begin at cache lines, and not all at the same place of a page: loads
-/// would wait for stores that only look alike (4 KiB aliasing).
+/// would wait for stores that only look alike (4 KiB aliasing). No two have a
+/// page in common, since devices pin pages.
 uint64_t stride_of(uint64_t elements) {
   constexpr uint64_t line = 16;
-  return (elements + line - 1) / line * line + 5 * line;
+  return (elements + line - 1) / line * line + page + 5 * line;
 }
 
 } // namespace
@@ -23,19 +26,19 @@ FlatArrays::FlatArrays(const Job& job, uint32_t arrays, bool shared)
     segment_.emplace(arrays * stride_ * sizeof(float));
     first_ = segment_->allocate(arrays * stride_);
   } else {
-    own_ = Buffer{arrays * stride_};
+    own_ = Buffer{page + arrays * stride_};
     own_.fill(0);
-    first_ = own_.data();
+    first_ = own_.data() + page;
   }
 }
 
 float* FlatArrays::more(uint32_t array) {
   kernels::require(!segment_, "a memory file does not grow");
   while (more_.size() <= array) {
-    more_.emplace_back(stride_);
+    more_.emplace_back(page + stride_);
     more_.back().fill(0);
   }
-  return more_[array].data();
+  return more_[array].data() + page;
 }
 
 VariableBanks::VariableBanks(const Job& job, std::shared_ptr<FlatArrays> arrays,

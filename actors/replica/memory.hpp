@@ -14,7 +14,8 @@
 namespace troupe {
 
 /// Flat arrays by Job::layout, 64-byte aligned, 0 at first: in this process's
-/// own memory, or in a segment that other processes of the host can map.
+/// own memory, or in a segment that other processes of the host can map. Each
+/// has pages that nothing else lies in.
 class FlatArrays {
 public:
   FlatArrays(const Job& job, uint32_t arrays, bool shared);
@@ -60,6 +61,7 @@ public:
   /// elements after the one before.
   float* state(uint64_t version) const;
   uint64_t stride() const { return arrays_->stride(); }
+  uint32_t slots() const { return slots_; } ///< of state
   /// Parameters first, then each slot of state.
   std::vector<float*> all(uint64_t version) const;
 

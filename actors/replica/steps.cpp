@@ -1,6 +1,8 @@
 #include "actors/replica/steps.hpp"
 
 #include "actors/job/first_period.hpp"
+#include "actors/replica/device_home.hpp"
+#include "actors/replica/host_home.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
@@ -8,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <thread>
 
 namespace troupe {
@@ -16,8 +17,13 @@ namespace {
 
 using Clock = SteadyClock;
 
-uint32_t banks_of(uint32_t replicas) {
-  return replicas == 1 ? 1 : 2;
+/// The device of the role, where it keeps variables; else the host.
+std::unique_ptr<VariableHome> home_of(const RoleContext& context, bool alone,
+                                      LeafComputer& computer,
+                                      const BankUpdate& update) {
+  if (auto device = DeviceHome::of(context, alone, computer))
+    return device;
+  return std::make_unique<HostHome>(computer, update);
 }
 
 } // namespace
@@ -28,35 +34,31 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     executor_(executor),
     replicas_(
       static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size())),
-    by_place_(job_.plan.slices.size()),
+    on_devices_(!alone() && devices_keep_variables(job_)),
     computer_(context.job, context.data.train, executor_,
               parse_device(job_.plan.role(context.role).device), nullptr,
               context.faults, context.flight),
-    sums_(job_, replicas_, !context.own_process),
+    update_(job_, executor_),
+    sums_(job_, replicas_, !context.own_process, on_devices_),
+    home_(home_of(context_, alone(), computer_, update_)),
     group_(*context_.faults, [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());
-  std::iota(by_place_.begin(), by_place_.end(), 0);
-  std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
-    return job_.flat_offset(job_.plan.slices[a])
-           < job_.flat_offset(job_.plan.slices[b]);
-  });
   // Copies of mirrored in one memory would be equal all the time. Threads of a
   // device update its own together.
-  if (context_.groups && !alone()
+  if (context_.groups && !alone() && !on_devices_
       && (job_.options.strategy == Strategy::central_storage
           || executor_.threads() == 1))
     variables_ = context_.groups->variables();
   shares_variables_ = variables_ != nullptr;
   make_arrays();
-  if (alone())
-    resident_ = ResidentSteps::on_device(context_, computer_);
   count_from_ = first_period(job_).count_from();
   version_ = variables_->version();
+  home_->write(*variables_, version_);
 }
 
 /// Makes variables as well, unless all replicas of the process have the same.
 void ReplicaSteps::make_arrays() {
-  const auto banks = banks_of(replicas_);
+  const uint32_t banks = alone() || home_->keeps_version() ? 1 : 2;
   const auto own = shares_variables_ ? 0
                                      : VariableBanks::arrays_of(job_, banks);
   const auto first = sums_.arrays() + (alone() || updates_in_parts() ? 0 : 1);
@@ -64,12 +66,13 @@ void ReplicaSteps::make_arrays() {
                                          context_.own_process && !alone());
   if (!shares_variables_)
     variables_ = std::make_shared<VariableBanks>(job_, arrays_, first, banks);
+  home_->use(arrays_);
 }
 
-/// Scalars of the step need the whole gradient first; and a device of several
-/// threads updates with all of them.
+/// Devices update by the whole sum; scalars of the step need the whole gradient
+/// first; and a device of several threads updates with all of them.
 bool ReplicaSteps::updates_in_parts() const {
-  return rounds_of(job_.options).empty()
+  return !on_devices_ && rounds_of(job_.options).empty()
          && (executor_.threads() == 1 || shares_variables());
 }
 
@@ -87,8 +90,7 @@ ReducerLayout ReplicaSteps::layout(const ReplicaStart& start) const {
 
 void ReplicaSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
   variables_->initialise(job_, beginning.get());
-  if (resident_)
-    resident_->forget();
+  home_->write(*variables_, variables_->version());
   count_from_ = beginning ? beginning->period().count_from() : 0;
   hold(variables_->version());
 }
@@ -130,47 +132,6 @@ UpdateMoment ReplicaSteps::moment(uint64_t step) const {
   return {step + count_from_, step, job_.sampling.step(step).count};
 }
 
-/// Points an update of elements from `at` on at the variables.
-void ReplicaSteps::arguments(uint64_t step, uint64_t at, const float* sum,
-                             UpdateArgs& args) const {
-  args.gradient_sum = sum;
-  args.in = variables_->parameters(step) + at;
-  args.out = variables_->parameters(step + 1) + at;
-  if (state_slots(job_.options.rule.kind) == 0)
-    return;
-  args.state_in = variables_->state(step) + at;
-  args.state_out = variables_->state(step + 1) + at;
-  args.state_stride = variables_->stride();
-}
-
-/// Updates elements [begin, end) of the flat buffer, whose sums begin at `sum`.
-void ReplicaSteps::update_run(uint64_t step, const StepScalars& scalars,
-                              uint64_t begin, uint64_t end,
-                              const float* sum) const {
-  const auto slice_of = [&](uint32_t place) -> const Slice& {
-    return job_.plan.slices[by_place_[place]];
-  };
-  auto place = static_cast<uint32_t>(
-    std::partition_point(by_place_.begin(), by_place_.end(),
-                         [&](uint32_t id) {
-                           const auto& slice = job_.plan.slices[id];
-                           return job_.flat_offset(slice) + slice.count
-                                  <= begin;
-                         })
-    - by_place_.begin());
-  for (; place < by_place_.size(); ++place) {
-    const auto& slice = slice_of(place);
-    const auto first = std::max(begin, job_.flat_offset(slice));
-    const auto last = std::min(end, job_.flat_offset(slice) + slice.count);
-    if (first >= end)
-      return;
-    auto args = slice_update(job_, slice, moment(step), scalars);
-    args.count = last - first;
-    arguments(step, first, sum + (first - begin), args);
-    update(job_.options.rule, args);
-  }
-}
-
 /// Buckets that `compute` (may be empty) has not made are there already.
 bool ReplicaSteps::reduce(ReduceStep step, const std::function<bool()>& compute,
                           StepOutcome& outcome) {
@@ -182,6 +143,9 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
   StepOutcome outcome;
   outcome.version = version_;
   kernels::require(group_.has_peers(), "no peer to take a state from");
+  const bool gives = source == sums_.rank();
+  if (gives)
+    home_->read(*variables_, version);
   for (auto* array : variables_->all(version))
     if (!group_.broadcast(array, job_.layout.total, source, outcome)) {
       // A newcomer's first version may lie in the bank that was being filled.
@@ -189,6 +153,8 @@ StepOutcome ReplicaSteps::synchronise(uint64_t version, uint32_t source) {
         reset(job_.beginning);
       return outcome;
     }
+  if (!gives)
+    home_->write(*variables_, version);
   // What others hold of the step that follows counts: it is not over.
   version_ = version;
   variables_->hold(version);
@@ -263,10 +229,10 @@ bool ReplicaSteps::tune(double seconds, StepOutcome& outcome) {
   return true;
 }
 
-bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
+bool ReplicaSteps::computes(StepOutcome& outcome,
+                            const std::function<StepGradient()>& work) {
   try {
-    outcome.gradient = computer_.compute(step, targets_,
-                                         variables_->parameters(step));
+    outcome.gradient = work();
   } catch (const PassAbandoned&) { // the epoch has ended, and its group with it
     outcome.gradient = {};
     return false;
@@ -280,12 +246,9 @@ bool ReplicaSteps::compute(uint64_t step, StepOutcome& outcome) {
 }
 
 bool ReplicaSteps::take_alone(uint64_t step, StepOutcome& outcome) {
-  if (resident_)
-    return resident_->take(step, moment(step), *variables_, outcome);
-  if (!compute(step, outcome))
-    return false;
-  update_whole(step);
-  return true;
+  return computes(outcome, [&] {
+    return home_->take_alone(moment(step), targets_, *variables_);
+  });
 }
 
 bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
@@ -294,50 +257,43 @@ bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
   sum.program = sums_.program(step);
   sum.vectors = sums_.all_in(*arrays_);
   sum.keeps_vectors = sums_.outlive_steps();
-  const auto work = [&] { return compute(step, outcome); };
+  const auto work = [&] {
+    return computes(outcome, [&] {
+      return home_->compute(step, targets_, *variables_);
+    });
+  };
   if (updates_in_parts()) {
     sum.results = variables_->all(step + 1);
     sum.update = [this, step](uint64_t begin, uint64_t end, const float* at) {
-      update_run(step, {}, begin, end, at);
+      update_.run(*variables_, moment(step), {}, begin, end, at);
     };
     return reduce(std::move(sum), work, outcome);
   }
   sum.results = {whole_sum()};
   if (!reduce(std::move(sum), work, outcome))
     return false;
-  if (!shares_variables()) {
-    update_whole(step);
-    return true;
-  }
-  // Each replica knows the scalars; who owns a run updates it for all.
-  const auto scalars = whole_scalars(
-    job_, &executor_, moment(step), [&](const Slice& slice, UpdateArgs& args) {
-      const auto at = job_.flat_offset(slice);
-      arguments(step, at, whole_sum() + at, args);
-    });
+  if (shares_variables())
+    return update_shared(step, outcome);
+  outcome.trouble = home_->update(moment(step), whole_sum(), *variables_);
+  return outcome.trouble.empty();
+}
+
+/// Each replica knows the scalars; who owns a run updates it for all.
+bool ReplicaSteps::update_shared(uint64_t step, StepOutcome& outcome) {
+  const auto scalars = update_.scalars(*variables_, moment(step), whole_sum());
   ReduceStep apply;
   apply.step = step;
   apply.program = {{0, 0, 0}};
   apply.vectors = {whole_sum()};
   apply.results = variables_->all(step + 1);
   apply.update = [&](uint64_t begin, uint64_t end, const float* at) {
-    update_run(step, scalars, begin, end, at);
+    update_.run(*variables_, moment(step), scalars, begin, end, at);
   };
   return reduce(std::move(apply), {}, outcome);
 }
 
-/// All slices, on all the device's threads.
-void ReplicaSteps::update_whole(uint64_t step) {
-  whole_update(job_, &executor_, moment(step),
-               [&](const Slice& slice, UpdateArgs& args) {
-                 const auto at = job_.flat_offset(slice);
-                 arguments(step, at, whole_sum() + at, args);
-               });
-}
-
 std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
-  if (resident_)
-    resident_->read(*variables_, version_);
+  home_->read(*variables_, version_);
   return snapshot_of(job_, context_.job_id, *variables_, version_,
                      moment(version_).count, own_slices_);
 }

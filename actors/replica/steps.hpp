@@ -1,10 +1,10 @@
 #pragma once
 
 #include "actors/compute/leaf_computer.hpp"
-#include "actors/job/slice_update.hpp"
+#include "actors/replica/bank_update.hpp"
 #include "actors/replica/epoch_group.hpp"
-#include "actors/replica/resident_steps.hpp"
 #include "actors/replica/sums.hpp"
+#include "actors/replica/variable_home.hpp"
 #include "actors/role/context.hpp"
 #include "strategies/bucket_tuning.hpp"
 
@@ -22,8 +22,9 @@ namespace troupe {
 ///
 /// Two banks of variables: a step reads version s and writes s + 1, whoever
 /// writes; nobody touches s until all have s + 1 (PROTOCOL 9). A replica
-/// without peers updates in place, or leaves that to a device that can. Where a
-/// step fails, what was computed of it is kept for the next epoch.
+/// without peers updates in place; so does a device that keeps the variables,
+/// once the whole sum is here. Where a step fails, what was computed of it is
+/// kept for the next epoch.
 class ReplicaSteps {
 public:
   ReplicaSteps(const RoleContext& context, Executor& executor);
@@ -59,7 +60,8 @@ private:
   /// Where the sum goes of a step that is not updated in parts.
   float* whole_sum() const;
   void point_at_sums();
-  bool compute(uint64_t step, StepOutcome& outcome);
+  bool computes(StepOutcome& outcome,
+                const std::function<StepGradient()>& work);
   const GradientBuckets& buckets() const { return layouts_[tuning_.next()]; }
   bool tune(double seconds, StepOutcome& outcome);
   void make_arrays();
@@ -68,27 +70,23 @@ private:
               StepOutcome& outcome);
   bool take_alone(uint64_t step, StepOutcome& outcome);
   bool take_in_group(uint64_t step, StepOutcome& outcome);
-  void update_whole(uint64_t step);
-  void update_run(uint64_t step, const StepScalars& scalars, uint64_t begin,
-                  uint64_t end, const float* sum) const;
+  bool update_shared(uint64_t step, StepOutcome& outcome);
   UpdateMoment moment(uint64_t step) const;
-  void arguments(uint64_t step, uint64_t at, const float* sum,
-                 UpdateArgs& args) const;
 
   RoleContext context_;
   const Job& job_;
   Executor& executor_;
   uint32_t replicas_;
+  bool on_devices_; ///< some replicas' variables are, of a group
   std::vector<GradientBuckets> layouts_; ///< to choose from
   BucketTuning tuning_{1};
-  std::vector<uint32_t> by_place_; ///< slices in order of the flat buffer
   LeafComputer computer_;
-  /// Null: variables are the host's, which updates.
-  std::unique_ptr<ResidentSteps> resident_;
+  BankUpdate update_;
   ReplicaSums sums_;
   std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;
-  std::shared_ptr<VariableBanks> variables_;
+  std::shared_ptr<VariableBanks> variables_; ///< where the home is the host's
+  std::unique_ptr<VariableHome> home_;
   bool shares_variables_ = false; ///< with all replicas of the process
   NodeTargets targets_;           ///< what is left to compute of the step
 

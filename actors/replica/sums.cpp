@@ -20,9 +20,9 @@ bool any_order(const Job& job) {
   return job.options.reduction == "fast";
 }
 
-DivisionOptions division(const Job& job, bool shared) {
+DivisionOptions division(const Job& job, bool more) {
   return {job.options.virtual_ranks, any_order(job),
-          shared && !stacks(job.graph) ? shared_addends : 1};
+          more && !stacks(job.graph) ? shared_addends : 1};
 }
 
 std::vector<bool> filled_ranks(const Job& job, uint64_t step) {
@@ -47,9 +47,10 @@ SumProgram tree_program(const Job& job, uint64_t step,
   return program_of(tree_addends(nodes, filled_ranks(job, step)));
 }
 
-ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows)
-  : job_(job), alone_(replicas == 1), most_(1) {
-  const auto usual = max_nodes(division(job, true));
+ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows,
+                         bool few)
+  : job_(job), alone_(replicas == 1), few_(few), most_(1) {
+  const auto usual = max_nodes(division(job, !few));
   if (!alone_)
     most_ = std::max(
       usual, std::min({2 * usual, max_addends, job.options.virtual_ranks}));
@@ -100,7 +101,7 @@ std::vector<RankRange> ReplicaSums::held() const {
 
 /// Says who brings what to the next step, and where this replica's part lies.
 void ReplicaSums::divide() {
-  auto options = division(job_, shared_);
+  auto options = division(job_, shared_ && !few_);
   options.most = most_;
   const auto shares =
     alone_ ? std::vector<MemberNodes>{{{}, {start_.members[0].ranks}}}

@@ -27,8 +27,9 @@ SumProgram tree_program(const Job& job, uint64_t step,
 class ReplicaSums {
 public:
   /// `grows`: arrays can be added when they are needed; a memory file has room
-  /// for all from the beginning.
-  ReplicaSums(const Job& job, uint32_t replicas, bool grows);
+  /// for all from the beginning. `few`: each addend costs more than a pass over
+  /// memory.
+  ReplicaSums(const Job& job, uint32_t replicas, bool grows, bool few);
 
   /// Arrays that `FlatArrays` begins with for addends.
   uint32_t arrays() const { return first_; }
@@ -69,6 +70,7 @@ private:
 
   const Job& job_;
   bool alone_;
+  bool few_;
   uint32_t most_;  ///< addends that there may be
   uint32_t first_; ///< arrays that are there from the beginning
   bool shared_ = false;

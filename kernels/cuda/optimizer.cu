@@ -113,15 +113,28 @@ __global__ void __launch_bounds__(flat_threads)
   }
 }
 
-struct NotFinite {
+__device__ bool is_finite(const float4& x) {
+  return isfinite(x.x) && isfinite(x.y) && isfinite(x.z) && isfinite(x.w);
+}
+
+struct SpoilsUpdate {
   const float4* values;
   const StepTerms* terms;
   uint32_t* spoiled;
 
   __device__ void operator()(uint64_t i) const {
-    const auto x = values[i];
-    if (!isfinite(x.x) || !isfinite(x.y) || !isfinite(x.z) || !isfinite(x.w))
+    if (!is_finite(values[i]))
       atomicExch(spoiled, terms->sequence);
+  }
+};
+
+struct NotFinite {
+  const float4* values;
+  uint32_t* found;
+
+  __device__ void operator()(uint64_t i) const {
+    if (!is_finite(values[i]))
+      atomicExch(found, 1u);
   }
 };
 
@@ -201,8 +214,8 @@ void update_all(const DeviceUpdate& args, cudaStream_t stream) {
   }
   if (!args.clips || args.has_statistics)
     launch_each(args.stride / 4,
-                NotFinite{reinterpret_cast<const float4*>(args.gradient),
-                          args.terms, args.spoiled},
+                SpoilsUpdate{reinterpret_cast<const float4*>(args.gradient),
+                             args.terms, args.spoiled},
                 stream);
   switch (args.rule) {
     case OptimizerKind::sgd:
@@ -222,6 +235,13 @@ void update_all(const DeviceUpdate& args, cudaStream_t stream) {
     case OptimizerKind::ftrl:
       return launch<OptimizerKind::ftrl, 2>(args, stream);
   }
+}
+
+void find_not_finite(const float* values, uint64_t count, uint32_t* found,
+                     cudaStream_t stream) {
+  launch_each(count / 4,
+              NotFinite{reinterpret_cast<const float4*>(values), found},
+              stream);
 }
 
 } // namespace troupe::kernels::cuda

@@ -69,4 +69,9 @@ struct DeviceUpdate {
 /// Completion: stream order; cudaGetLastError() has the launches' status.
 void update_all(const DeviceUpdate& args, cudaStream_t stream);
 
+/// Sets `found` where a value is not finite. Shapes: values [count], a multiple
+/// of 4; found [1], zero before. Completion: likewise.
+void find_not_finite(const float* values, uint64_t count, uint32_t* found,
+                     cudaStream_t stream);
+
 } // namespace troupe::kernels::cuda

@@ -4,6 +4,7 @@
 #include "kernels/cuda/device_batch.cuh"
 #include "kernels/cuda/dnn.cuh"
 #include "kernels/cuda/matmul.cuh"
+#include "kernels/cuda/pinned_pages.cuh"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/cuda/variables.cuh"
 #include "kernels/engine/engine.hpp"
@@ -160,8 +161,7 @@ public:
     if (batch.gate != nullptr)
       batch.gate->await_all();
     const auto device = current();
-    if (waiting_ == gradients_.size())
-      gradients_.push_back(make_gradient());
+    make_room();
     const auto pass = upload(batch);
     const auto work = [&] { compute(pass, gradients_[waiting_].data()); };
     if (pass.exchange != nullptr) // waits in the middle: nothing to record
@@ -181,6 +181,32 @@ public:
     add(gradients_[waiting_].data(), gradients_[waiting_ - 1].data());
   }
 
+  bool pop_gradient(float* to) override {
+    require(waiting_ >= 1, "a gradient to take");
+    const auto device = current();
+    const auto* from = gradients_[--waiting_].data();
+    variables_.examine(from);
+    check(cudaMemcpyAsync(to, from, variables_.total() * sizeof(float),
+                          cudaMemcpyDeviceToHost, context().stream()),
+          context().place("download of a gradient"));
+    context().synchronize("a gradient");
+    return variables_.are_finite();
+  }
+
+  void push_sum(const float* from) override {
+    const auto device = current();
+    make_room();
+    check(cudaMemcpyAsync(gradients_[waiting_++].data(), from,
+                          variables_.total() * sizeof(float),
+                          cudaMemcpyHostToDevice, context().stream()),
+          context().place("upload of a sum"));
+  }
+
+  std::shared_ptr<void> pin(float* array) override {
+    const auto device = current();
+    return PinnedPages::around(array, variables_.total() * sizeof(float));
+  }
+
   bool update(const Update& update) override {
     require(waiting_ == 1, "an update by one gradient");
     const auto device = current();
@@ -194,6 +220,11 @@ public:
   }
 
 private:
+  void make_room() { // for one more gradient
+    if (waiting_ == gradients_.size())
+      gradients_.push_back(make_gradient());
+  }
+
   std::vector<CudaArray<float>> gradients_; ///< as many as ever waited
   size_t waiting_ = 0;
 };

@@ -75,7 +75,9 @@ DeviceVariables::DeviceVariables(const Graph& graph,
     host_terms_(CudaArray<cuda::StepTerms>::Where::pinned, 1, place()),
     scale_(on_device<float>(1, "update")),
     spoiled_(on_device<uint32_t>(1, "update")),
-    host_spoiled_(CudaArray<uint32_t>::Where::pinned, 1, place()) {
+    host_spoiled_(CudaArray<uint32_t>::Where::pinned, 1, place()),
+    found_(on_device<uint32_t>(1, "update")),
+    host_found_(CudaArray<uint32_t>::Where::pinned, 1, place()) {
   const auto runs = runs_of(graph, layout_);
   const Norm norm(graph, layout_);
   runs_ = sent(runs);
@@ -180,6 +182,15 @@ bool DeviceVariables::spoiled() {
         place());
   context_.synchronize("update");
   return *host_spoiled_.data() == sequence_;
+}
+
+void DeviceVariables::examine(const float* values) {
+  check(cudaMemsetAsync(found_.data(), 0, sizeof(uint32_t), stream()), place());
+  cuda::find_not_finite(values, layout_.total, found_.data(), stream());
+  check(cudaGetLastError(), place());
+  check(cudaMemcpyAsync(host_found_.data(), found_.data(), sizeof(uint32_t),
+                        cudaMemcpyDeviceToHost, stream()),
+        place());
 }
 
 } // namespace troupe::kernels

@@ -35,6 +35,11 @@ public:
   /// Whether the last update found its gradient not finite. Waits for it.
   bool spoiled();
 
+  /// Begins to look whether values [total()] are finite; are_finite() says so
+  /// once the stream has been waited for.
+  void examine(const float* values);
+  bool are_finite() { return *host_found_.data() == 0; }
+
 private:
   template <class T>
   CudaArray<T> on_device(size_t count, const char* what);
@@ -57,6 +62,8 @@ private:
   CudaArray<float> scale_;
   CudaArray<uint32_t> spoiled_;
   CudaArray<uint32_t> host_spoiled_;
+  CudaArray<uint32_t> found_; ///< a value that is not finite
+  CudaArray<uint32_t> host_found_;
   cuda::DeviceUpdate update_;
   uint32_t sequence_ = 0;
   cudaEvent_t terms_sent_ = nullptr;

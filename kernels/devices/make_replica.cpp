@@ -71,6 +71,13 @@ std::shared_ptr<void> open_device(DeviceId device) {
                                              : nullptr;
 }
 
+/// There are no kernels for LAMB's trust ratios.
+bool updates_as_the_host(const Graph& graph, DeviceId device,
+                         const OptimizerOptions& rule) {
+  return device.kind == DeviceId::Kind::cuda && rule.kind != OptimizerKind::lamb
+         && !sleep_model(graph.text);
+}
+
 std::unique_ptr<ResidentReplica>
 make_resident_replica(const Graph& graph, DeviceId device,
                       const OptimizerOptions& rule, uint32_t max_rows,
@@ -80,8 +87,7 @@ make_resident_replica(const Graph& graph, DeviceId device,
   if (device.kind == DeviceId::Kind::pjrt)
     return kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
                                                precision);
-  // There are no kernels for LAMB's trust ratios.
-  if (device.kind == DeviceId::Kind::cuda && rule.kind != OptimizerKind::lamb)
+  if (updates_as_the_host(graph, device, rule))
     return kernels::make_cuda_resident_replica(graph, device, rule, max_rows,
                                                precision);
   return nullptr;

@@ -33,6 +33,19 @@ public:
   /// Puts the sum of the two newest gradients in their place; fewer are a bug.
   virtual void add_gradients() = 0;
 
+  /// Takes the newest gradient to the host, which others may add to; none is a
+  /// bug. False: it is not finite. Shapes: flat by Layout(graph); gaps are zero
+  /// or left alone. Completion: when the call returns.
+  virtual bool pop_gradient(float* to) = 0;
+  /// Puts a gradient of the host, of that shape, gaps finite, beside those that
+  /// are there. Completion: when update() returns.
+  virtual void push_sum(const float* from) = 0;
+  /// The two calls will find this memory of the host: until what is returned
+  /// ends, the device reaches it without a copy between, if it can. Null: it
+  /// cannot. Shapes: array [Layout(graph).total]; other calls touch nothing of
+  /// its pages.
+  virtual std::shared_ptr<void> pin(float* /*array*/) { return nullptr; }
+
   struct Update {
     uint64_t number = 1; ///< from 1, for bias correction
     float learning_rate = 1e-3f;
@@ -44,6 +57,11 @@ public:
   /// the gradient is not finite, and parameters and state are as they were.
   virtual bool update(const Update& update) = 0;
 };
+
+/// Whether devices of this kind have one that knows the rule and updates with
+/// the bits of the host: then those that train together may, each by itself.
+bool updates_as_the_host(const Graph& graph, DeviceId device,
+                         const OptimizerOptions& rule);
 
 /// Null: devices of this kind have none, or none that knows the rule.
 /// Errors: as make_replica.

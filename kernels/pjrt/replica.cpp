@@ -2,6 +2,7 @@
 
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/cpu/vector_loops.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/pjrt/passes.hpp"
 
@@ -117,6 +118,21 @@ public:
     auto sum = passes_.client().run(*addition_, arguments);
     gradients_.pop_back();
     gradients_.back() = std::move(sum);
+  }
+
+  bool pop_gradient(float* to) override {
+    require(!gradients_.empty(), "a gradient to take");
+    passes_.download(gradients_.back(), to);
+    gradients_.pop_back();
+    for (size_t i = 0; i < passes_.graph().parameters.size(); ++i)
+      if (!all_finite(to + passes_.layout().offsets[i],
+                      passes_.graph().parameters[i].size()))
+        return false;
+    return true;
+  }
+
+  void push_sum(const float* from) override {
+    gradients_.push_back(passes_.upload(from));
   }
 
   bool update(const Update& update) override {

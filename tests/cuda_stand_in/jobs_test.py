@@ -9,6 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "process"))
 
+from chaos_runs import ChaosRuns  # noqa: E402
 from cluster import ENDLESS, Run, troupe  # noqa: E402
 
 JOB = ["--data", "synthetic:digits?samples=1994", "--model", "mlp:784-48-10",
@@ -30,6 +31,14 @@ LAYOUTS = [
 ]
 
 
+def other(job, *flags):
+    """A job with flags in place of those that it has of the same name."""
+    names = flags[::2]
+    pairs = zip(job[::2], job[1::2])
+    return [word for name, value in pairs if name not in names
+            for word in (name, value)] + [*flags]
+
+
 def stand_in(settings=""):
     return {"CUDA_STAND_IN": "devices=2" + settings}
 
@@ -48,6 +57,41 @@ class SameBits(unittest.TestCase):
             with self.subTest(" ".join(flags)):
                 self.assertEqual(digests(*flags, settings=f",seed={seed}"),
                                  want)
+
+    def test_sums_pass_through_the_host_in_every_way(self):
+        three = [*MIRRORED, "--devices", "cuda:0*2,cuda:1"]
+        two = [*WORKERS, "--devices", "cuda:0"]
+        for job, ways in (
+                # Members with several nodes each, of a step that ends short.
+                (other(JOB, "--virtual-ranks", "8", "--clip-norm", "0.05"),
+                 ((three, ""), ([*two, "--link", "tcp"], ""),
+                  ([*MIRRORED, "--devices", "cuda:0*2", "--all-reduce",
+                    "reduction_to_one_device"], ",pins=0"),
+                  (two, ",pins=0"),
+                  ([*three, "--bucket-mb", "0.01"], ""))),
+                # What is left to the host.
+                (other(JOB, "--optimizer", "lamb"), ((three, ""), (two, ""))),
+                (other(JOB, "--optimizer", "momentum"),
+                 ((["--strategy", "central_storage", *three[2:]], ""),
+                  (three, "")))):
+            want = digests(*ONE_DEVICE, job=job)
+            for flags, settings in ways:
+                with self.subTest(" ".join([*job, *flags, settings])):
+                    self.assertEqual(
+                        digests(*flags, settings=settings, job=job), want)
+
+    def test_a_job_goes_on_from_its_checkpoint_with_other_devices(self):
+        with tempfile.TemporaryDirectory() as folder:
+            want = digests(*ONE_DEVICE)
+            ways = [[*WORKERS, "--devices", "cuda:0"],
+                    [*MIRRORED, "--devices", "cuda:0,cuda:1"],
+                    ONE_DEVICE]
+            for steps, flags in zip((11, 20, 29), ways):
+                kept = ["--checkpoint-dir", os.path.join(folder, "kept"),
+                        "--checkpoint-every", "5"]
+                resume = [] if flags is ways[0] else ["--resume"]
+                found = digests(*flags, *kept, *resume, steps=steps)
+            self.assertEqual(found, want)
 
     def test_models_give_the_same_weights_on_one_gpu_and_on_two(self):
         for model, data in (
@@ -72,27 +116,48 @@ class SameBits(unittest.TestCase):
 class Failures(unittest.TestCase):
     def test_a_killed_worker_of_gpus_is_repaired(self):
         for flags in ([*WORKERS, "--devices", "cuda:0"],
+                      [*WORKERS, "--devices", "cuda:0,cuda:1"],
                       [*SERVED, "--devices", "cuda:1"]):
             with self.subTest(" ".join(flags)), \
                     Run(*JOB, *ENDLESS, *flags,
                         environment=stand_in()) as run:
                 run.wait_for_step(5)
-                run.kill("worker:1")
+                run.kill_and_wait("worker:1", 2)
+                run.wait_for_step(run.step() + 5)
+                run.kill("worker:0") # the other has all from it
                 run.wait_for_step(run.step() + 10)
                 summary = run.end()
+                self.assertEqual(summary["steps_rolled_back"], 0)
                 self.assertIn("worker:1", [x["role"] for x in
                                            summary["recoveries"]])
                 want = digests(*ONE_DEVICE, steps=summary["steps"])
                 self.assertEqual((summary["weights_sha256"],
                                   summary["state_sha256"]), want)
 
+    def test_a_gradient_that_is_not_finite_is_a_line(self):
+        lines = set()
+        for flags in (ONE_DEVICE, [*MIRRORED, "--devices", "cuda:0*2"],
+                      [*WORKERS, "--devices", "cuda:0,cuda:1"]):
+            with self.subTest(" ".join(flags)), \
+                    Run(*other(JOB, "--optimizer", "sgd", "--lr", "1e30"),
+                        *flags, environment=stand_in()) as run:
+                run.finish(1)
+                self.assertRegex(run.error(), r"\Atroupe: NaN loss at step \d+"
+                                              r" in virtual rank [0-3]: ")
+                lines.add(run.error().split(" in virtual")[0])
+        self.assertEqual(len(lines), 1, lines)
+
     def test_a_device_that_fails_once_ends_its_role_alone(self):
         want = digests(*ONE_DEVICE)
-        for settings in ("fail_launch=100", "fail_malloc=5"):
-            with self.subTest(settings), \
+        for settings, flags in (
+                ("fail_launch=100", SERVED), ("fail_malloc=5", SERVED),
+                # In the middle of a pass, of an update, of what comes first.
+                ("fail_launch=100", WORKERS), ("fail_launch=211", WORKERS),
+                ("fail_launch=305", WORKERS), ("fail_malloc=5", WORKERS)):
+            with self.subTest(settings + " " + flags[1]), \
                     tempfile.TemporaryDirectory() as folder:
                 token = os.path.join(folder, "failed")
-                with Run(*JOB, "--epochs", "0", "--steps", "29", *SERVED,
+                with Run(*JOB, "--epochs", "0", "--steps", "29", *flags,
                          "--devices", "cuda:0", environment=stand_in(
                              f",{settings},fault_once={token}")) as run:
                     summary = run.finish()
@@ -104,6 +169,26 @@ class Failures(unittest.TestCase):
                                       summary["state_sha256"]), want)
                     if settings.startswith("fail_launch"):  # it had joined
                         self.assertGreater(len(summary["recoveries"]), 0)
+
+
+class Chaos(ChaosRuns):
+    deadline_s = 400
+
+    def test_faults_of_replicas_on_gpus_change_no_bit(self):
+        os.environ.update(stand_in())
+        self.addCleanup(os.environ.pop, "CUDA_STAND_IN")
+        for job in (other(JOB, *WORKERS, "--devices", "cuda:0"),
+                    other(JOB, *WORKERS[:2], "--workers", "3", "--devices",
+                          "cuda:0,cuda:1", "--virtual-ranks", "8")):
+            with self.subTest(" ".join(job)):
+                verdict, _ = self.passed(
+                    ["--faults", "6", "--kinds", "kill,nan,device", "--seed",
+                     "3"], [*job, "--processes", "--epochs", "0"])
+                self.assertEqual(verdict["weights_sha256"],
+                                 verdict["undisturbed"]["weights_sha256"])
+                self.assertEqual(verdict["steps_rolled_back"], 0)
+                self.assertEqual(set(verdict["faults"]),
+                                 {"kill", "nan", "device"})
 
 
 if __name__ == "__main__":

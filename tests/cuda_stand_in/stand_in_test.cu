@@ -360,6 +360,30 @@ BOOST_AUTO_TEST_CASE(work_has_not_happened_before_it_is_waited_for) {
   cudaEventDestroy(event);
 }
 
+BOOST_AUTO_TEST_CASE(memory_that_is_registered_is_read_when_the_copy_runs) {
+  Bench bench;
+  std::vector<int> host(64, 1);
+  auto* at = bench.empty<int>(64);
+  BOOST_TEST(cudaHostRegister(host.data(), 128, cudaHostRegisterPortable)
+             == cudaSuccess);
+  BOOST_TEST(cudaHostRegister(host.data() + 31, 128, cudaHostRegisterPortable)
+             == cudaErrorHostMemoryAlreadyRegistered);
+  // A copy knows one kind of memory.
+  BOOST_TEST(
+    cudaMemcpyAsync(at, host.data(), 256, cudaMemcpyHostToDevice, bench.stream)
+    == cudaErrorInvalidValue);
+  cudaMemcpyAsync(at, host.data(), 128, cudaMemcpyHostToDevice, bench.stream);
+  std::fill_n(host.begin(), 32, 2);
+  BOOST_TEST(bench.values(at, 32) == std::vector<int>(32, 2));
+  BOOST_TEST(cudaHostUnregister(host.data()) == cudaSuccess);
+  BOOST_TEST(cudaHostUnregister(host.data())
+             == cudaErrorHostMemoryNotRegistered);
+  cuda_stand_in::configure("pins=0");
+  BOOST_TEST(cudaHostRegister(host.data(), 128, cudaHostRegisterPortable)
+             == cudaErrorNotSupported);
+  cuda_stand_in::configure("pins=1");
+}
+
 BOOST_AUTO_TEST_CASE(a_stream_waits_for_an_event_of_another) {
   Bench bench;
   auto* at = bench.filled(counted(32));

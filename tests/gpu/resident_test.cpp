@@ -92,6 +92,10 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {
   check_spoiled_gradient(first_gpu);
 }
 
+BOOST_AUTO_TEST_CASE(sums_may_pass_through_the_host) {
+  check_sums_of_the_host(first_gpu);
+}
+
 BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
   check_lazy_tables(first_gpu);
 }

@@ -39,6 +39,7 @@ std::string last_fault();
 ///   fail_launch  the kernel, from 1, that ends its device (none)
 ///   fault_once   a file: what is to fail fails in the process that makes it
 ///   libraries    full, plain (products without epilogues) or none (full)
+///   pins         0: memory of the host is not registered (1)
 ///   keep_going   1: a wrong access is said and done, and ends nothing (0)
 /// Counts begin anew.
 void configure(const std::string& words);

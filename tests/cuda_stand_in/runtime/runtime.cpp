@@ -60,6 +60,7 @@ struct Settings {
   uint64_t fail_launch = 0;
   std::string fault_once;
   std::string libraries = "full";
+  bool pins = true;
   bool keep_going = false;
 };
 
@@ -70,6 +71,7 @@ struct Runtime {
   bool started = false;
   Memory memory;
   Runner runner{memory};
+  std::map<const char*, size_t> registered; ///< memory of the host: bytes
   uint64_t mallocs = 0;
   uint64_t launches = 0;
   uint64_t drawn = 1;
@@ -119,6 +121,8 @@ void apply(Settings& settings, const std::string& words) {
       settings.fault_once = value;
     else if (name == "libraries")
       settings.libraries = value;
+    else if (name == "pins")
+      settings.pins = number != 0;
     else if (name == "keep_going")
       settings.keep_going = number != 0;
     else {
@@ -282,6 +286,24 @@ cudaError_t put(Runtime& r, CUstream_st& stream, std::function<void()> run) {
   return cudaSuccess;
 }
 
+/// How much of the host's memory is registered.
+enum class Registered : uint8_t { nothing, part, all };
+
+Registered registered(const Runtime& r, const void* at, size_t bytes) {
+  const auto* begin = static_cast<const char*>(at);
+  auto next = r.registered.upper_bound(begin);
+  if (next != r.registered.begin()) {
+    const auto& [first, count] = *std::prev(next);
+    if (begin + bytes <= first + count)
+      return Registered::all;
+    if (begin < first + count)
+      return Registered::part;
+  }
+  return next != r.registered.end() && next->first < begin + bytes
+           ? Registered::part
+           : Registered::nothing;
+}
+
 void check_touch(Runtime& r, const void* at, size_t bytes, bool writes) {
   const auto wrong = r.memory.touch(at, bytes, writes, r.running);
   if (wrong.empty())
@@ -325,6 +347,12 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "an illegal memory access was encountered";
     case cudaErrorMisalignedAddress:
       return "misaligned address";
+    case cudaErrorHostMemoryAlreadyRegistered:
+      return "part or all of the requested memory range is already mapped";
+    case cudaErrorHostMemoryNotRegistered:
+      return "pointer does not correspond to a registered memory region";
+    case cudaErrorNotSupported:
+      return "operation not supported";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
     case cudaErrorStreamCaptureUnsupported:
@@ -445,6 +473,31 @@ cudaError_t cudaFreeHost(void* memory) {
   });
 }
 
+cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned) {
+  return device_call([&](Runtime& r) {
+    if (refuses_while_recording(r))
+      return cudaErrorStreamCaptureUnsupported;
+    if (!r.settings.pins)
+      return cudaErrorNotSupported;
+    if (r.memory.owns(memory)
+        || registered(r, memory, bytes) != Registered::nothing)
+      return cudaErrorHostMemoryAlreadyRegistered;
+    r.registered[static_cast<const char*>(memory)] = bytes;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaHostUnregister(void* memory) {
+  return call([&](Runtime& r) {
+    start(r);
+    for (uint32_t device = 0; device < r.settings.devices; ++device)
+      run_device(r, device);
+    return r.registered.erase(static_cast<const char*>(memory)) > 0
+             ? cudaSuccess
+             : cudaErrorHostMemoryNotRegistered;
+  });
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
   return stream_call(stream, [&](Runtime& r) {
@@ -457,7 +510,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
     const auto* host = kind == cudaMemcpyHostToDevice   ? from
                        : kind == cudaMemcpyDeviceToHost ? to
                                                         : nullptr;
-    const bool pageable = host != nullptr && !r.memory.owns(host);
+    const auto pinned = host == nullptr || r.memory.owns(host)
+                          ? Registered::all
+                          : registered(r, host, bytes);
+    if (pinned == Registered::part)
+      return cudaErrorInvalidValue;
+    const bool pageable = pinned == Registered::nothing;
     if (pageable && stream->recording != nullptr) {
       stream->recording_failed = true;
       return cudaErrorStreamCaptureUnsupported;

@@ -7,6 +7,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
 namespace troupe::test {
 
 /// A device that keeps variables, and how near its numbers are to updates by
@@ -158,6 +163,81 @@ inline void check_spoiled_gradient(DeviceId on) {
   problem.memory.features()[3] = kept;
   device->push_gradient(problem.batch);
   BOOST_CHECK(device->update({}));
+}
+
+/// Gradients that the host adds, as those of several devices, make the update
+/// that sums on the device make; one that is not finite is told from others.
+inline void check_sums_of_the_host(DeviceId on) {
+  const auto graph = make_graph("mlp:20-16-4");
+  DrawnProblem problem{graph, 4};
+  const auto total = problem.layout.total;
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::adam;
+  ResidentReplica::Update how;
+  how.samples = 7;
+  how.clip_norm = 0.05;
+  constexpr size_t page = 1024; // nothing else lies in an array's pages
+  Buffer left{total + 2 * page};
+  Buffer right{total + 2 * page};
+  Buffer found[2][3];
+  for (const bool by_host : {false, true}) {
+    auto& values = found[by_host];
+    for (auto& each : values) {
+      each = Buffer{2 * total};
+      each.fill(0);
+    }
+    left.fill(0);
+    right.fill(0);
+    auto* const a = left.data() + page;
+    auto* const b = right.data() + page;
+    const auto device = make_resident_replica(graph, on, rule, 4);
+    const auto pins = std::pair{device->pin(a), device->pin(b)};
+    device->write(problem.parameters.data(), values[1].data(), total);
+    for (how.number = 1; how.number <= 2; ++how.number) {
+      for (uint32_t rows : {4u, 3u}) {
+        auto batch = problem.batch;
+        batch.rows = rows;
+        batch.key = how.number;
+        device->push_gradient(batch);
+      }
+      if (by_host) {
+        BOOST_CHECK(device->pop_gradient(b));
+        BOOST_CHECK(device->pop_gradient(a));
+        for (size_t i = 0; i < total; ++i)
+          a[i] += b[i];
+        device->push_sum(a);
+      } else
+        device->add_gradients();
+      BOOST_CHECK(device->update(how));
+    }
+    device->read(values[0].data(), values[1].data(), total);
+    auto spoilt = problem.batch;
+    BatchMemory memory{graph, 4};
+    std::copy_n(spoilt.features, 4 * graph.features(), memory.features());
+    memory.features()[3] = NAN;
+    spoilt.features = memory.features();
+    device->push_gradient(spoilt);
+    BOOST_CHECK(!device->pop_gradient(a));
+    device->push_gradient(problem.batch); // the next one is, again
+    BOOST_CHECK(device->pop_gradient(a));
+    // Nor does a sum overflow unseen.
+    std::fill_n(a, total, std::numeric_limits<float>::infinity());
+    device->push_sum(a);
+    BOOST_CHECK(!device->update(how));
+    device->read(values[2].data(), values[1].data(), total);
+  }
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
+    const auto at = problem.layout.offsets[i];
+    const auto count = graph.parameters[i].size();
+    const auto* first = found[0][0].data() + at;
+    BOOST_CHECK(difference(first, problem.parameters.data() + at, count) != 0);
+    BOOST_CHECK_EQUAL(difference(found[1][0].data() + at, first, count), 0);
+    BOOST_CHECK_EQUAL(difference(found[1][2].data() + at, first, count), 0);
+    for (auto slot : {at, total + at})
+      BOOST_CHECK_EQUAL(difference(found[1][1].data() + slot,
+                                   found[0][1].data() + slot, count),
+                        0);
+  }
 }
 
 /// Rows that no sample has are kept by a lazy update.

@@ -1,0 +1,43 @@
+#include "actors/replica/device_home.hpp"
+#include "tests/unit/actors/small_job.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+using namespace troupe::test;
+
+BOOST_AUTO_TEST_SUITE(device_home)
+
+namespace {
+
+bool on_devices(Strategy strategy, std::vector<std::string> devices,
+                OptimizerKind kind = OptimizerKind::adam) {
+  auto options = small_job();
+  options.strategy = strategy;
+  options.devices = std::move(devices);
+  options.rule.kind = kind;
+  return devices_keep_variables(Job{options, *small_data().train});
+}
+
+} // namespace
+
+// The plan alone tells, so that all members find the same.
+BOOST_AUTO_TEST_CASE(devices_that_update_as_the_host_does_keep_variables) {
+  using enum Strategy;
+  BOOST_CHECK(on_devices(mirrored, {"cuda:0", "cuda:1"}));
+  BOOST_CHECK(on_devices(mirrored, {"cuda:0", "cuda:0.1"}));
+  BOOST_CHECK(on_devices(multi_worker_mirrored, {"cuda:0", "cuda:1"}));
+  // One that does is enough: the others update by the same sum.
+  BOOST_CHECK(on_devices(mirrored, {"cpu:0", "cuda:0"}));
+}
+
+BOOST_AUTO_TEST_CASE(others_leave_variables_to_the_host) {
+  using enum Strategy;
+  BOOST_CHECK(!on_devices(mirrored, {"cpu:0", "cpu:1"}));
+  BOOST_CHECK(!on_devices(central_storage, {"cuda:0", "cuda:1"}));
+  BOOST_CHECK(!on_devices(mirrored, {"cuda:0", "cuda:1"}, OptimizerKind::lamb));
+  // Their updates have other bits than those of a server that is the host's.
+  BOOST_CHECK(!on_devices(tpu, {"pjrt:x.so:0", "pjrt:x.so:1"}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
