@@ -48,8 +48,9 @@ void DeviceHome::use(std::shared_ptr<FlatArrays> arrays) {
 }
 
 void DeviceHome::pin(float* array) {
-  if (auto& pinned = pinned_[array]; !pinned)
-    pinned = device_->pin(array);
+  const auto [at, is_new] = pinned_.try_emplace(array);
+  if (is_new)
+    at->second = device_->pin(array);
 }
 
 void DeviceHome::write(const VariableBanks& banks, uint64_t version) {

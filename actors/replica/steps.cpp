@@ -190,12 +190,7 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
     return outcome;
   if (const auto delay = context_.faults->delay(); delay.count() > 0)
     std::this_thread::sleep_for(delay);
-  const auto begin = Clock::now();
-  bool taken = alone() ? take_alone(step, outcome)
-                       : take_in_group(step, outcome);
-  const auto took = seconds_since(begin);
-  taken = taken && (alone() || tune(took, outcome));
-  if (!taken) {
+  if (!(alone() ? take_alone(step, outcome) : take_in_group(step, outcome))) {
     if (outcome.computed)
       sums_.keep(outcome.gradient);
     return outcome;
@@ -252,6 +247,21 @@ bool ReplicaSteps::take_alone(uint64_t step, StepOutcome& outcome) {
 }
 
 bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
+  const auto begin = Clock::now();
+  const bool whole = !updates_in_parts();
+  if (!sum_in_group(step, outcome)
+      || (whole && shares_variables() && !update_shared(step, outcome))
+      || !tune(seconds_since(begin), outcome))
+    return false;
+  if (!whole || shares_variables())
+    return true;
+  // The last of a step: a device has no way back.
+  outcome.trouble = home_->update(moment(step), whole_sum(), *variables_);
+  return outcome.trouble.empty();
+}
+
+/// Updates as well, if that is done in parts.
+bool ReplicaSteps::sum_in_group(uint64_t step, StepOutcome& outcome) {
   ReduceStep sum;
   sum.step = step;
   sum.program = sums_.program(step);
@@ -267,15 +277,9 @@ bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
     sum.update = [this, step](uint64_t begin, uint64_t end, const float* at) {
       update_.run(*variables_, moment(step), {}, begin, end, at);
     };
-    return reduce(std::move(sum), work, outcome);
-  }
-  sum.results = {whole_sum()};
-  if (!reduce(std::move(sum), work, outcome))
-    return false;
-  if (shares_variables())
-    return update_shared(step, outcome);
-  outcome.trouble = home_->update(moment(step), whole_sum(), *variables_);
-  return outcome.trouble.empty();
+  } else
+    sum.results = {whole_sum()};
+  return reduce(std::move(sum), work, outcome);
 }
 
 /// Each replica knows the scalars; who owns a run updates it for all.

@@ -70,6 +70,7 @@ private:
               StepOutcome& outcome);
   bool take_alone(uint64_t step, StepOutcome& outcome);
   bool take_in_group(uint64_t step, StepOutcome& outcome);
+  bool sum_in_group(uint64_t step, StepOutcome& outcome);
   bool update_shared(uint64_t step, StepOutcome& outcome);
   UpdateMoment moment(uint64_t step) const;
 

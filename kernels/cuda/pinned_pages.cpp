@@ -29,6 +29,7 @@ PinnedPages::~PinnedPages() {
   cudaHostUnregister(first_);
   if (knows)
     cudaSetDevice(kept);
+  cudaGetLastError(); // of a device that failed, which was said by then
 }
 
 } // namespace troupe::kernels
