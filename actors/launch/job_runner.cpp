@@ -132,7 +132,7 @@ RunResult run_processes(const RunOptions& options,
   EndsWithScope voter;
   if (!launch.voter.empty()) {
     voter.actor = caf::actor_cast<caf::strong_actor_ptr>(
-      spawn_voter(system, launch.journal, refuse_decided(config.tls())));
+      spawn_voter(system, launch.journal, {refuse_decided(config.tls()), {}}));
     publish(system, voter.actor, launch.voter);
   }
   std::vector kept{std::make_shared<KeptCoordinator>(

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -45,6 +46,25 @@ std::string publish_again(caf::actor_system& system,
     }
 }
 
+/// What the own voter hears of the job while another coordinator leads.
+class OthersJob {
+public:
+  void heard(const std::string& asked) {
+    const std::lock_guard guard{mutex_};
+    asked_ = asked;
+  }
+  /// Errors: check_voters_job().
+  void check(const std::string& own) const {
+    const std::lock_guard guard{mutex_};
+    if (!asked_.empty())
+      check_voters_job(asked_, own);
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::string asked_;
+};
+
 /// Opens the journal, alone or as one of its voters. Null: told to stop before
 /// it led.
 std::shared_ptr<const RunJournal>
@@ -61,11 +81,18 @@ open_as_one_of(caf::actor_system& system, const RunOptions& options,
   how.voters = process.voters;
   how.own = process.voter;
   how.seed = std::random_device{}();
-  how.own_voter = spawn_voter(system, options.journal, refuse_decided(tls));
+  const auto others = std::make_shared<OthersJob>();
+  how.own_voter =
+    spawn_voter(system, options.journal,
+                {refuse_decided(tls),
+                 [others](const std::string& job) { others->heard(job); }});
   voter.actor = caf::actor_cast<caf::strong_actor_ptr>(how.own_voter);
   publish_again(system, voter.actor, process.voters.at(process.voter));
   proposer = std::make_shared<Proposer>(system, std::move(how));
-  return lead_journal(proposer, job_id, asked, options.events.stop);
+  return lead_journal(proposer, job_id, asked, [&] {
+    others->check(asked);
+    return options.events.stop ? options.events.stop() : std::string{};
+  });
 }
 
 /// Goes on with what the journal says of certificates, and signs from here on.

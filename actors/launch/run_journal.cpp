@@ -1,5 +1,6 @@
 #include "actors/launch/run_journal.hpp"
 
+#include "actors/job/other_flags.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/journal/journal_writer.hpp"
 #include "actors/voting/proposer.hpp"
@@ -13,9 +14,21 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds sync_deadline{20};
+constexpr auto voters_journal = "the voters' journal";
+constexpr auto voters_anew = "to begin anew, remove the files of all voters";
 
-/// `where`: "journal FILE", or who has it.
-JobHistory read_past(const std::string& where,
+void check_asked(const std::string& where, const std::string& anew,
+                 const std::string& there, const std::string& asked) {
+  if (there == asked)
+    return;
+  const auto flags = other_flags(there, asked);
+  throw InputError(where + ": of a job with other flags"
+                   + (flags.empty() ? "" : " (" + flags + ")")
+                   + "; give those of its run; " + anew);
+}
+
+/// `where`: "journal FILE", or who has it; `anew`: what begins the job anew.
+JobHistory read_past(const std::string& where, const std::string& anew,
                      const std::vector<JournalEvent>& events,
                      const std::string& asked) {
   JobHistory past;
@@ -26,10 +39,7 @@ JobHistory read_past(const std::string& where,
   }
   if (past.job == 0)
     throw InputError(where + ": it names no job; remove it");
-  if (past.asked != asked)
-    throw InputError(where
-                     + ": of a job with other flags; give those of its run, or "
-                       "name another file");
+  check_asked(where, anew, past.asked, asked);
   return past;
 }
 
@@ -54,6 +64,10 @@ void begin(const RunJournal& run, const std::string& asked) {
 
 } // namespace
 
+void check_voters_job(const std::string& there, const std::string& asked) {
+  check_asked(voters_journal, voters_anew, there, asked);
+}
+
 void RunJournal::listens(const std::string& address, const std::string& metrics,
                          const std::string& resume_from) const {
   if (sink)
@@ -71,8 +85,9 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                                : JournalFile::Open::create};
   if (again) {
     const auto where = "journal " + path;
-    out.past =
-      std::make_shared<JobHistory>(read_past(where, file.events(), asked));
+    out.past = std::make_shared<JobHistory>(
+      read_past(where, "to begin anew, remove the file or name another",
+                file.events(), asked));
     if (out.past->over)
       throw InputError(where
                        + ": its run is over (`troupe events` shows it); remove "
@@ -99,7 +114,7 @@ lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
   out->job = job;
   if (!elected->events.empty()) {
     out->past = std::make_shared<JobHistory>(
-      read_past("the voters' journal", elected->events, asked));
+      read_past(voters_journal, voters_anew, elected->events, asked));
     out->job = out->past->job;
     if (out->past->over)
       return out;

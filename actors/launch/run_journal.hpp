@@ -49,4 +49,8 @@ lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
              const std::string& asked,
              const std::function<std::string()>& stop);
 
+/// Of a standby, whose own voter has heard of the job that the others keep.
+/// Errors: InputError where it is another one.
+void check_voters_job(const std::string& there, const std::string& asked);
+
 } // namespace troupe

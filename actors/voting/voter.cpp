@@ -17,11 +17,11 @@ class VoterState {
 public:
   static inline const char* name = "voter";
 
-  VoterState(voter_actor::pointer self, JournalFile file, OnRevoked revoked,
+  VoterState(voter_actor::pointer self, JournalFile file, VoterCalls calls,
              size_t page_events, const LogFolding& folding)
     : self_(self),
       file_(std::move(file)),
-      revoked_(std::move(revoked)),
+      calls_(std::move(calls)),
       page_events_(page_events),
       folding_(folding),
       voter_(file_.promised(), shape_of(file_.events()),
@@ -86,7 +86,7 @@ private:
     try {
       if (verdict.replaced) {
         file_.replace(append.events);
-        revocations_.clear();
+        untold_.clear();
         remember(append.events);
       } else if (verdict.fits && !append.snapshot) {
         write(append.events, verdict, entries);
@@ -104,7 +104,7 @@ private:
                  events.begin() + static_cast<std::ptrdiff_t>(verdict.first));
     if (verdict.keep < entries) {
       file_.cut(verdict.keep);
-      std::erase_if(revocations_,
+      std::erase_if(untold_,
                     [&](const auto& x) { return x.first > verdict.keep; });
     }
     if (events.empty())
@@ -118,19 +118,21 @@ private:
 
   void remember(const std::vector<JournalEvent>& events) {
     for (const auto& event : events)
-      if (revoked_ && event.kind == "revoked")
-        revocations_[event.id] = event;
+      if ((calls_.revoked && event.kind == "revoked")
+          || (calls_.job && event.kind == "job"))
+        untold_[event.id] = event;
   }
 
   /// What a later leader's journal will have, too.
   void tell_decided() {
-    while (!revocations_.empty()
-           && revocations_.begin()->first <= voter_.decided()) {
-      const auto event = std::move(revocations_.begin()->second);
-      revocations_.erase(revocations_.begin());
+    while (!untold_.empty() && untold_.begin()->first <= voter_.decided()) {
+      const auto event = std::move(untold_.begin()->second);
+      untold_.erase(untold_.begin());
       try {
         if (const auto what = revoked_in(event))
-          revoked_(what->first, what->second);
+          calls_.revoked(what->first, what->second);
+        else
+          calls_.job(read_history({event}).asked);
       } catch (const InputError&) { // no coordinator wrote that
       }
     }
@@ -175,8 +177,9 @@ private:
 
   voter_actor::pointer self_;
   JournalFile file_;
-  OnRevoked revoked_;
-  std::map<uint64_t, JournalEvent> revocations_; ///< not known to be decided
+  VoterCalls calls_;
+  /// What calls are made of, not known to be decided.
+  std::map<uint64_t, JournalEvent> untold_;
   size_t page_events_;
   LogFolding folding_;
   size_t unfolded_ = 0; ///< events since it was folded
@@ -188,13 +191,13 @@ private:
 } // namespace
 
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
-                        OnRevoked revoked, size_t page_events,
+                        VoterCalls calls, size_t page_events,
                         const LogFolding& folding) {
   const bool there = journal_is_at(path);
   JournalFile file{path, there ? JournalFile::Open::resume
                                : JournalFile::Open::create};
   return system.spawn<voter_actor::stateful_impl<VoterState>, caf::detached>(
-    std::move(file), std::move(revoked), page_events, folding);
+    std::move(file), std::move(calls), page_events, folding);
 }
 
 } // namespace troupe

@@ -19,12 +19,16 @@ inline constexpr std::chrono::milliseconds voter_patience{700};
 /// which is made, or gone on with. It syncs what it answers for, in a thread of
 /// its own, and ends with one line where the file cannot be written: then the
 /// others must be enough. What is decided it folds now and then. Who is about
-/// to lead reads so many events at a time. `revoked` is told of each revocation
-/// that is decided (history.hpp), on the voter's thread. Errors: InputError
-/// with one line (JournalFile).
-using OnRevoked = std::function<void(const std::string& member, int64_t until)>;
+/// to lead reads so many events at a time. `calls` are made of what is decided,
+/// on the voter's thread. Errors: InputError with one line (JournalFile).
+struct VoterCalls {
+  /// Of each revocation (history.hpp).
+  std::function<void(const std::string& member, int64_t until)> revoked;
+  /// Of the job: JobOptions as JSON, as they were given.
+  std::function<void(const std::string& asked)> job;
+};
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
-                        OnRevoked revoked = {}, size_t page_events = 1'000,
+                        VoterCalls calls = {}, size_t page_events = 1'000,
                         const LogFolding& folding = {});
 
 /// A voter alone in its process.

@@ -25,7 +25,7 @@ void run_voter_process(const VoterProcess& process) {
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   const auto voter = spawn_voter(system, process.journal,
-                                 refuse_decided(config.tls()));
+                                 {refuse_decided(config.tls()), {}});
   const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(voter)};
   process.listens(publish(system, caf::actor_cast<caf::strong_actor_ptr>(voter),
                           process.listen));

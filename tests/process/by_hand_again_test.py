@@ -105,7 +105,9 @@ class ByHandAgain(OwnFolder):
         other = Role(self.addCleanup, "coordinator", "--certificates",
                      self.certificates, *JOB, *SERVED, "--lr", "0.5")
         self.assertRegex(other.finish(1),
-                         r"\Atroupe: journal .*of a job with other flags.*\n\Z")
+                         r"\Atroupe: journal .*of a job with other flags "
+                         r"\(.*--lr is 0\.001 there and 0\.5 here.*\); .*"
+                         r"remove the file.*\n\Z")
         for member in members:
             member.stop()
 

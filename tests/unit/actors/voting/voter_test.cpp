@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <future>
+#include <memory>
 
 using namespace troupe;
 
@@ -88,6 +90,24 @@ BOOST_AUTO_TEST_CASE(a_voter_takes_a_snapshot_and_what_follows_it) {
   const auto found = events();
   BOOST_TEST(found.size() == 5u);
   BOOST_TEST(found.back().id == 92u);
+}
+
+BOOST_AUTO_TEST_CASE(a_voter_tells_of_the_job_once_that_is_decided) {
+  auto asked = std::make_shared<std::promise<std::string>>();
+  auto told = asked->get_future();
+  voter = spawn_voter(system, path, {{}, [asked](const std::string& job) {
+                                       asked->set_value(job);
+                                     }});
+  AppendLog job{1, 0, 0, {}, false, 0};
+  job.events.push_back({1, 0, 1, "job", R"({"job":7,"asked":"flags"})"});
+  BOOST_TEST(tell(job).have == 1u);
+  BOOST_TEST((told.wait_for(std::chrono::milliseconds{50})
+              == std::future_status::timeout));
+  BOOST_TEST(tell({1, 1, 1, {}, false, 1}).have == 1u);
+  BOOST_TEST_REQUIRE(
+    (told.wait_for(std::chrono::seconds{10}) == std::future_status::ready));
+  BOOST_TEST(told.get() == "flags");
+  end_voter();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
