@@ -188,7 +188,7 @@ protected:
     const Endpoint where{host, port};
     auto [socket, why] = connect_tcp(host, port, connect_deadline);
     if (!socket)
-      return caf::make_error(caf::sec::cannot_connect_to_node, why, host, port);
+      return caf::make_error(caf::sec::cannot_connect_to_node, why);
     prepare_control(socket.get(), shared_.patience);
     auto session = shared_.tls->open(socket.get(), true);
     if (!session)

@@ -5,6 +5,7 @@
 #include "actors/journal/history.hpp"
 #include "actors/launch/local_coordinator.hpp"
 #include "actors/launch/run_watch.hpp"
+#include "actors/launch/standby_watch.hpp"
 #include "actors/process/sign_of_life.hpp"
 #include "actors/process/stop_status.hpp"
 #include "actors/sockets/endpoint.hpp"
@@ -17,7 +18,6 @@
 #include <atomic>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <thread>
 
@@ -46,24 +46,18 @@ std::string publish_again(caf::actor_system& system,
     }
 }
 
-/// What the own voter hears of the job while another coordinator leads.
-class OthersJob {
-public:
-  void heard(const std::string& asked) {
-    const std::lock_guard guard{mutex_};
-    asked_ = asked;
-  }
-  /// Errors: check_voters_job().
-  void check(const std::string& own) const {
-    const std::lock_guard guard{mutex_};
-    if (!asked_.empty())
-      check_voters_job(asked_, own);
-  }
-
-private:
-  mutable std::mutex mutex_;
-  std::string asked_;
-};
+/// What a launcher starts it looks after, and says.
+StandbyWatch::Options standby_options(const RunOptions& options,
+                                      const CoordinatorProcess& process) {
+  StandbyWatch::Options out;
+  out.asked = to_json(options.job);
+  out.deadline = std::chrono::milliseconds{options.job.join_deadline_ms};
+  if (process.launched)
+    out.deadline = std::chrono::hours{24 * 365};
+  else
+    out.note = options.events.note;
+  return out;
+}
 
 /// Opens the journal, alone or as one of its voters. Null: told to stop before
 /// it led.
@@ -71,7 +65,8 @@ std::shared_ptr<const RunJournal>
 open_as_one_of(caf::actor_system& system, const RunOptions& options,
                const CoordinatorProcess& process,
                const std::shared_ptr<TlsContext>& tls,
-               std::shared_ptr<Proposer>& proposer, EndsWithScope& voter) {
+               std::shared_ptr<Proposer>& proposer, EndsWithScope& voter,
+               const std::shared_ptr<StandbyWatch>& standby) {
   const auto job_id = make_job_id();
   const auto asked = to_json(options.job);
   if (process.voters.empty())
@@ -81,16 +76,18 @@ open_as_one_of(caf::actor_system& system, const RunOptions& options,
   how.voters = process.voters;
   how.own = process.voter;
   how.seed = std::random_device{}();
-  const auto others = std::make_shared<OthersJob>();
   how.own_voter =
     spawn_voter(system, options.journal,
                 {refuse_decided(tls),
-                 [others](const std::string& job) { others->heard(job); }});
+                 [standby](const std::string& job) { standby->heard_job(job); },
+                 [standby](const std::string& address) {
+                   standby->heard_coordinator(address);
+                 }});
   voter.actor = caf::actor_cast<caf::strong_actor_ptr>(how.own_voter);
   publish_again(system, voter.actor, process.voters.at(process.voter));
   proposer = std::make_shared<Proposer>(system, std::move(how));
   return lead_journal(proposer, job_id, asked, [&] {
-    others->check(asked);
+    standby->look(proposer->reach(), SteadyClock::now());
     return options.events.stop ? options.events.stop() : std::string{};
   });
 }
@@ -156,11 +153,12 @@ RunResult run_coordinator_process(const RunOptions& options,
   caf::scoped_actor self{system};
   EndsWithScope voter;
   std::shared_ptr<Proposer> proposer;
+  const auto standby = std::make_shared<StandbyWatch>(
+    standby_options(options, process), SteadyClock::now());
   const auto journal = open_as_one_of(system, options, process, config.tls(),
-                                      proposer, voter);
+                                      proposer, voter, standby);
   if (!journal)
-    return {stop_status(options.events.stop()),
-            "told to stop while another coordinator led", ""};
+    return {stop_status(options.events.stop()), standby->stopped(), ""};
   if (journal->past && journal->past->over)
     return {0, "", ""}; // by the one that led
   lead_certificates(config, *journal);
@@ -202,8 +200,13 @@ RunResult run_coordinator_process(const RunOptions& options,
   auto result = watch(self, coordinator.actor, options.events);
   if (process.launched)
     pulse.begin();
-  if (*deposed)
-    return {deposed_status, "another coordinator has taken over", ""};
+  if (*deposed) {
+    const auto reach = proposer->reach();
+    return {deposed_status,
+            reach.lost ? "no majority of voters answers: " + reach.sentence()
+                       : "another coordinator has taken over",
+            ""};
+  }
   if (options.events.over)
     options.events.over(result);
   // It leaves when roles and supervisor elsewhere have read the end. This

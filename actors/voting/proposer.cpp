@@ -22,7 +22,8 @@ struct Proposer::Shared {
   std::shared_ptr<const Elected> elected;
   bool deposed = false;
   std::atomic<bool> hears = true; ///< from a majority
-  std::function<void()> then;     ///< once it is deposed
+  VotersReach reach;
+  std::function<void()> then; ///< once it is deposed
 
   void depose() {
     std::function<void()> told;
@@ -46,6 +47,13 @@ Proposer::Proposer(caf::actor_system& system, ProposerOptions options)
   };
   calls.deposed = [shared = shared_] { shared->depose(); };
   calls.hears = [shared = shared_](bool hears) { shared->hears = hears; };
+  calls.reach = [shared = shared_](const VotersReach& reach) {
+    const std::lock_guard guard{shared->mutex};
+    shared->reach = reach;
+  };
+  for (const auto& place : options.voters)
+    shared_->reach.voters.push_back({place, false, {}});
+  shared_->reach.voters.at(options.own).tried = true;
   actor_ = spawn_proposer(system, std::move(options), std::move(calls));
 }
 
@@ -86,6 +94,11 @@ void Proposer::settle(std::chrono::milliseconds deadline) {
 
 void Proposer::append(JournalEvent event, std::function<void()> synced) {
   caf::anon_send(actor_, std::move(event), Completion{std::move(synced)});
+}
+
+VotersReach Proposer::reach() const {
+  const std::lock_guard guard{shared_->mutex};
+  return shared_->reach;
 }
 
 bool Proposer::leads() const {

@@ -34,6 +34,7 @@ public:
   /// where a majority cannot be reached, or another leads.
   void append(JournalEvent event, std::function<void()> synced) override;
   bool leads() const override;
+  VotersReach reach() const;
   /// Waits until all that was appended is synced, or `deadline` has passed.
   void settle(std::chrono::milliseconds deadline);
 

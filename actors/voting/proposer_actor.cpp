@@ -3,6 +3,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/control/secure_middleman.hpp"
 #include "actors/voting/voter.hpp"
+#include "actors/wire/error_line.hpp"
 #include "actors/wire/messages.hpp"
 #include "strategies/quorum_log.hpp"
 
@@ -39,6 +40,9 @@ public:
       candidacy_(static_cast<uint32_t>(voters_.size())),
       random_(options_.seed) {
     voters_.at(options_.own).handle = options_.own_voter;
+    for (const auto& place : options_.voters)
+      reach_.voters.push_back({place, false, {}});
+    reach_.voters.at(options_.own).tried = true;
   }
 
   caf::behavior make_behavior() {
@@ -75,7 +79,12 @@ private:
       if (!voters_[i].handle && !voters_[i].dialled)
         dial(i);
     if (leadership_) {
+      const bool led = !leadership_->deposed();
       leadership_->tick(max_silent);
+      if (led && leadership_->deposed()) {
+        reach_.lost = true;
+        tell_reach();
+      }
       if (const bool hears = leadership_->heard(max_patient);
           std::exchange(hears_, hears) != hears)
         calls_.hears(hears);
@@ -97,18 +106,48 @@ private:
         [this, voter](const caf::node_id&, caf::strong_actor_ptr& found,
                       const std::set<std::string>&) {
           voters_[voter].dialled = false;
-          if (!found)
+          if (!found) {
+            found_out(voter, "no voter is there");
             return;
+          }
           voters_[voter].handle = caf::actor_cast<voter_actor>(found);
           self_->monitor(voters_[voter].handle);
         },
-        [this, voter](const caf::error&) { voters_[voter].dialled = false; });
+        [this, voter](const caf::error& failure) {
+          voters_[voter].dialled = false;
+          found_out(voter, line_of(failure));
+        });
   }
 
   void on(const caf::down_msg& down) {
-    for (auto& voter : voters_)
-      if (voter.handle && voter.handle.address() == down.source)
-        voter.handle = nullptr;
+    for (Index i = 0; i < count(); ++i)
+      if (voters_[i].handle && voters_[i].handle.address() == down.source) {
+        voters_[i].handle = nullptr;
+        found_out(i, "its connection has ended");
+      }
+  }
+
+  /// `why`: it is not reached; empty: it is.
+  void found_out(Index voter, std::string why) {
+    auto& one = reach_.voters[voter];
+    if (std::exchange(one.tried, true) && one.why == why)
+      return;
+    one.why = std::move(why);
+    tell_reach();
+  }
+
+  void tell_reach() {
+    if (calls_.reach)
+      calls_.reach(reach_);
+  }
+
+  void silent(Index voter, const caf::error& failure) {
+    if (!voters_[voter].handle) // why is known
+      return;
+    if (failure == caf::sec::request_timeout)
+      found_out(voter, line_of(failure));
+    else if (failure == caf::sec::unexpected_message)
+      found_out(voter, "no voter is there");
   }
 
   // --- to lead ---------------------------------------------------------------
@@ -126,8 +165,12 @@ private:
         self_
           ->request(voters_[i].handle, answer_deadline,
                     AskVote{wish.term, wish.trial})
-          .then([this, i, wish](const VoteGiven& x) { answered(i, wish, x); },
-                [](const caf::error&) {});
+          .then(
+            [this, i, wish](const VoteGiven& x) {
+              found_out(i, {});
+              answered(i, wish, x);
+            },
+            [this, i](const caf::error& failure) { silent(i, failure); });
   }
 
   void answered(Index voter, const Candidacy::Wish& wish, const VoteGiven& x) {
@@ -229,12 +272,16 @@ private:
     self_->request(voters_[voter].handle, answer_deadline, std::move(append))
       .then(
         [this, voter](const LogTaken& x) {
+          found_out(voter, {});
           leadership_->answered(voter,
                                 {x.led, x.fits, x.have, x.promised, 0, 0});
           settle();
           send(voter, false);
         },
-        [this, voter](const caf::error&) { leadership_->lost(voter); });
+        [this, voter](const caf::error& failure) {
+          silent(voter, failure);
+          leadership_->lost(voter);
+        });
   }
 
   void settle() {
@@ -266,9 +313,30 @@ private:
   int rest_ = 0;                  ///< ticks until the next attempt
   std::minstd_rand random_;
   std::deque<Waiting> waiting_;
+  VotersReach reach_;
 };
 
 } // namespace
+
+uint32_t VotersReach::reached() const {
+  return static_cast<uint32_t>(std::ranges::count_if(voters, [](const One& x) {
+    return x.tried && x.why.empty();
+  }));
+}
+
+bool VotersReach::all_tried() const {
+  return std::ranges::all_of(voters, &One::tried);
+}
+
+std::string VotersReach::sentence() const {
+  auto out = std::to_string(reached()) + " of " + std::to_string(voters.size())
+             + " voters reached";
+  for (const auto& one : voters)
+    if (!one.tried || !one.why.empty())
+      out += "; " + one.place + ": "
+             + (one.tried ? one.why : "has not answered yet");
+  return out;
+}
 
 caf::actor spawn_proposer(caf::actor_system& system, ProposerOptions options,
                           ProposerCalls calls) {

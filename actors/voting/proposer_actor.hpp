@@ -27,6 +27,24 @@ struct Elected {
   std::vector<JournalEvent> events; ///< what was decided, and may have been
 };
 
+/// Which voters are reached.
+struct VotersReach {
+  struct One {
+    std::string place;  ///< HOST:PORT
+    bool tried = false; ///< it has answered, or not in time
+    std::string why;    ///< it is not reached; empty: it is, once it was tried
+  };
+  std::vector<One> voters;
+  /// The leader has stepped down because no majority answered.
+  bool lost = false;
+
+  uint32_t reached() const;
+  bool majority() const { return 2 * reached() > voters.size(); }
+  bool all_tried() const;
+  /// "1 of 3 voters reached; 10.0.0.2:7001: Connection refused"
+  std::string sentence() const;
+};
+
 /// What a proposer tells, in its own thread.
 struct ProposerCalls {
   std::function<void(std::shared_ptr<const Elected>)> leads; ///< once
@@ -34,6 +52,8 @@ struct ProposerCalls {
   /// While it leads: whether it hears from a majority, each time that changes.
   /// Without one another may lead, and this one is deposed only later.
   std::function<void(bool)> hears;
+  /// Whenever another voter is reached, or one no more. May be empty.
+  std::function<void(const VotersReach&)> reach{};
 };
 
 /// Spawns the actor that stands for election, and writes the journal into a

@@ -94,7 +94,7 @@ private:
     } catch (const InputError& failure) {
       return broken(failure.what());
     }
-    tell_decided();
+    tell_decided(append.term);
     return LogTaken{verdict.led, verdict.fits, verdict.have, verdict.promised};
   }
 
@@ -119,20 +119,24 @@ private:
   void remember(const std::vector<JournalEvent>& events) {
     for (const auto& event : events)
       if ((calls_.revoked && event.kind == "revoked")
-          || (calls_.job && event.kind == "job"))
+          || (calls_.job && event.kind == "job")
+          || (calls_.coordinator && event.kind == "address"))
         untold_[event.id] = event;
   }
 
-  /// What a later leader's journal will have, too.
-  void tell_decided() {
+  /// What a later leader's journal will have, too; of coordinators only the one
+  /// of that term.
+  void tell_decided(uint64_t term) {
     while (!untold_.empty() && untold_.begin()->first <= voter_.decided()) {
       const auto event = std::move(untold_.begin()->second);
       untold_.erase(untold_.begin());
       try {
         if (const auto what = revoked_in(event))
           calls_.revoked(what->first, what->second);
-        else
+        else if (event.kind == "job")
           calls_.job(read_history({event}).asked);
+        else if (event.term == term)
+          calls_.coordinator(read_history({event}).address);
       } catch (const InputError&) { // no coordinator wrote that
       }
     }

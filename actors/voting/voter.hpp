@@ -26,6 +26,8 @@ struct VoterCalls {
   std::function<void(const std::string& member, int64_t until)> revoked;
   /// Of the job: JobOptions as JSON, as they were given.
   std::function<void(const std::string& asked)> job;
+  /// Of where a coordinator that leads listens.
+  std::function<void(const std::string& address)> coordinator{};
 };
 voter_actor spawn_voter(caf::actor_system& system, const std::string& path,
                         VoterCalls calls = {}, size_t page_events = 1'000,

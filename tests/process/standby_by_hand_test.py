@@ -3,6 +3,7 @@ one of them is said while the others go on."""
 # ctest: TIMEOUT 300
 
 import os
+import re
 import time
 import unittest
 
@@ -68,6 +69,65 @@ class StandbyByHand(OwnFolder):
         time.sleep(2)
         self.assertIsNone(again.process.poll(), again.error())
         self.assertIsNone(leader.process.poll(), leader.error())
+
+    # --- what it waits for -----------------------------------------------------
+
+    def test_who_is_not_reached_is_said_and_waited_for_until_the_deadline(self):
+        """It waited for ever without a line."""
+        voters = [self.places[0], self.places[1], "no-such-host.invalid:7001"]
+        alone = self.coordinator(0, "--join-deadline-ms", "3000",
+                                 voters=voters)
+        missing = (rf"1 of 3 voters reached; {voters[1]}: Connection refused; "
+                   r"no-such-host\.invalid:7001: no host of this name")
+        self.assertRegex(
+            alone.finish(1, 30),
+            rf"\Atroupe: no majority within 3 s: {missing}; start the others, "
+            r"see --voters, or give them longer with --join-deadline-ms\n\Z")
+        self.assertEqual(
+            len(re.findall(rf"(?m)^waits for a majority: {missing}$",
+                           alone.output())), 1, alone.output())
+
+    def test_who_is_no_voter_is_said(self):
+        """It counted as one, and the wait had no deadline."""
+        other = Role(self.addCleanup, "coordinator", "--certificates",
+                     self.certificates, *JOB)
+        voters = [self.places[0], other.address(), self.places[2]]
+        alone = self.coordinator(0, "--join-deadline-ms", "3000",
+                                 voters=voters)
+        self.assertIn(f"1 of 3 voters reached; {voters[1]}: no voter is there;"
+                      f" {voters[2]}: Connection refused;",
+                      alone.finish(1, 30))
+        self.assertIsNone(other.process.poll(), other.error())
+
+    def test_it_is_told_to_stop_while_it_waits(self):
+        """That another coordinator led was not so."""
+        alone = self.begun(0)
+        wait_for(lambda: "waits for a majority" in alone.output(), "a line")
+        alone.process.terminate()
+        said = alone.finish(143) + alone.output()
+        self.assertIn("while it waited for a majority of voters", said)
+        self.assertNotIn("another coordinator", said)
+
+    def test_a_standby_says_for_whom_it_stands_by(self):
+        leader, standby, _, _ = self.led()
+        line = f"stands by for the coordinator at {leader.address()}\n"
+        wait_for(lambda: line in standby.output(), line)
+        self.assertNotIn("stands by", leader.output())
+        time.sleep(2)
+        self.assertEqual(standby.output().count("stands by"), 1)
+        standby.process.terminate()
+        said = standby.finish(143) + standby.output()
+        self.assertIn("told to stop while another coordinator led", said)
+
+    def test_a_lost_majority_is_no_takeover(self):
+        leader, standby, _, voter = self.led()
+        for one in (standby, voter):
+            one.process.kill()
+            one.process.wait()
+        said = leader.finish(75, 30) + leader.output()
+        self.assertRegex(said, "no majority of voters answers: 1 of 3 voters "
+                               "reached; .*Connection refused; .*refused")
+        self.assertNotIn("taken over", said)
 
 
 if __name__ == "__main__":

@@ -110,6 +110,29 @@ BOOST_AUTO_TEST_CASE(a_voter_tells_of_the_job_once_that_is_decided) {
   end_voter();
 }
 
+BOOST_AUTO_TEST_CASE(a_voter_tells_where_the_coordinator_of_the_term_listens) {
+  auto all = std::make_shared<std::promise<std::string>>();
+  auto told = all->get_future();
+  VoterCalls calls;
+  calls.coordinator = [all](const std::string& address) {
+    all->set_value(address); // once
+  };
+  voter = spawn_voter(system, path, calls);
+  const auto listens = [](uint64_t id, uint64_t term, const std::string& at) {
+    return JournalEvent{id, 0, term, "address",
+                        R"({"coordinator":")" + at
+                          + R"(","metrics":"","resume_from":""})"};
+  };
+  AppendLog both{2, 0, 0, {}, false, 0};
+  both.events = {listens(1, 1, "before:1"), listens(2, 2, "now:1")};
+  BOOST_TEST(tell(both).have == 2u);
+  BOOST_TEST(tell({2, 2, 2, {}, false, 2}).have == 2u);
+  BOOST_TEST_REQUIRE(
+    (told.wait_for(std::chrono::seconds{10}) == std::future_status::ready));
+  BOOST_TEST(told.get() == "now:1");
+  end_voter();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace voter_test
