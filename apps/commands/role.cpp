@@ -7,6 +7,7 @@
 #include "actors/process/sign_of_life.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/chaos/fault_proxy.hpp"
+#include "apps/process/name_lock.hpp"
 #include "apps/process/own_journal.hpp"
 #include "apps/process/process_limits.hpp"
 #include "apps/process/run_display.hpp"
@@ -128,6 +129,12 @@ int play_coordinator(const Settings& settings) {
   if (!settings.token.empty())
     join_by_token(settings, interrupt);
   interrupt.undisturbed([&settings] { ready_certificates(settings); });
+  NameLock lock; // of a voter's
+  if (!settings.voters.empty() && !settings.supervised)
+    interrupt.undisturbed([&] {
+      lock = lock_journal(settings.journal);
+      interrupt.removes(lock.path());
+    });
   std::optional<OwnJournal> own;
   if (settings.journal.empty() && settings.voters.empty()) {
     interrupt.undisturbed([&] {

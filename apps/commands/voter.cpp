@@ -1,6 +1,7 @@
 #include "actors/voting/voter.hpp"
 
 #include "actors/control/actor_node.hpp"
+#include "apps/process/name_lock.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/interrupt.hpp"
 
@@ -9,7 +10,9 @@
 namespace troupe {
 
 int run_voter(const Settings& settings) {
-  const Interrupt interrupt;
+  Interrupt interrupt;
+  const auto lock = lock_journal(settings.journal);
+  interrupt.removes(lock.path());
   VoterProcess voter;
   voter.journal = settings.journal;
   voter.listen = settings.listen;

@@ -1,6 +1,8 @@
 #include "apps/process/name_lock.hpp"
 
+#include "kernels/base/error.hpp"
 #include "kernels/files/file_error.hpp"
+#include "kernels/files/folder_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -33,8 +35,10 @@ NameLock::NameLock(const std::string& file) : path_(file + ".lock") {
       throw FileError(path_ + ": cannot be made (" + reason_of(errno) + ")",
                       errno);
     // Where there are no locks, nobody is kept out.
-    if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      holder_ = lock_holder(handle.get());
       return;
+    }
     if (is_at(handle.get(), path_)) {
       handle_ = std::move(handle);
       return;
@@ -47,13 +51,24 @@ NameLock::~NameLock() {
 }
 
 NameLock::NameLock(NameLock&& other) noexcept
-  : path_(std::move(other.path_)), handle_(std::move(other.handle_)) {}
+  : path_(std::move(other.path_)),
+    holder_(std::move(other.holder_)),
+    handle_(std::move(other.handle_)) {}
 
 NameLock& NameLock::operator=(NameLock&& other) noexcept {
   release();
   path_ = std::move(other.path_);
+  holder_ = std::move(other.holder_);
   handle_ = std::move(other.handle_);
   return *this;
+}
+
+NameLock lock_journal(const std::string& file) {
+  NameLock lock{file};
+  if (!lock.held())
+    throw InputError("journal " + file + ": " + lock.holder()
+                     + " keeps it; each voter has a file of its own");
+  return lock;
 }
 
 void NameLock::release() {

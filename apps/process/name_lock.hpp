@@ -22,13 +22,20 @@ public:
 
   /// False: somebody else has it.
   bool held() const { return static_cast<bool>(handle_); }
+  /// Who had it when this was made: lock_holder().
+  const std::string& holder() const { return holder_; }
   const std::string& path() const { return path_; }
 
 private:
   void release();
 
   std::string path_;
+  std::string holder_;
   Descriptor handle_;
 };
+
+/// Of a voter's journal.
+/// Errors: InputError that says who has it; FileError as of NameLock.
+NameLock lock_journal(const std::string& file);
 
 } // namespace troupe

@@ -65,11 +65,11 @@ FolderLock::~FolderLock() {
   ::close(handle_);
 }
 
-std::string FolderLock::holder() const {
+std::string lock_holder(int handle) {
   struct stat about {};
   std::ifstream locks{"/proc/locks"};
   std::string line;
-  if (::fstat(handle_, &about) == 0)
+  if (::fstat(handle, &about) == 0)
     while (std::getline(locks, line))
       if (const auto pid = holder_in(line, about.st_ino); pid > 0) {
         const auto command = command_of(pid);

@@ -4,6 +4,10 @@
 
 namespace troupe {
 
+/// Who has the lock on an open file: "process 4711 (troupe train --data …)", or
+/// "another process" where that cannot be found out.
+std::string lock_holder(int handle);
+
 /// Keeps a folder from other processes that ask for it in the same way, while
 /// it lives. Where a file system knows no locks, nobody is kept out.
 class FolderLock {
@@ -17,9 +21,7 @@ public:
 
   /// False: another process has it.
   bool held() const { return held_; }
-  /// Who: "process 4711 (troupe train --data …)", or "another process" where
-  /// that cannot be found out.
-  std::string holder() const;
+  std::string holder() const { return lock_holder(handle_); }
 
 private:
   int handle_ = -1;

@@ -70,6 +70,34 @@ class StandbyByHand(OwnFolder):
         self.assertIsNone(again.process.poll(), again.error())
         self.assertIsNone(leader.process.poll(), leader.error())
 
+    # --- files -----------------------------------------------------------------
+
+    def test_two_voters_do_not_share_a_journal(self):
+        """Both started, and the later one died in the middle of the run."""
+        self.begun(0)
+        voter = self.voter(2)
+        voter.address("voter")
+        refused = (r"\Atroupe: journal {}: process {} \(.*\) keeps it; each "
+                   r"voter has a file of its own\n\Z")
+        self.places[2] = f"127.0.0.1:{free_port()}"
+        self.assertRegex(
+            self.voter(2).finish(1, 20),
+            refused.format(self.path("vote-2.db"), voter.process.pid))
+        self.assertRegex(
+            self.coordinator(1, journal=self.path("vote-2.db")).finish(1, 20),
+            refused.format(self.path("vote-2.db"), voter.process.pid))
+        voter.process.terminate()
+        voter.process.wait(20)
+        self.assertFalse(os.path.exists(self.path("vote-2.db.lock")))
+
+    def test_a_voter_that_was_killed_is_started_again(self):
+        self.begun(0)
+        for _ in range(2):
+            voter = self.voter(2)
+            voter.address("voter")
+            voter.process.kill()
+            voter.process.wait()
+
     # --- what it waits for -----------------------------------------------------
 
     def test_who_is_not_reached_is_said_and_waited_for_until_the_deadline(self):

@@ -1,7 +1,9 @@
 #include "apps/process/name_lock.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/file_error.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -36,6 +38,18 @@ BOOST_AUTO_TEST_CASE(a_name_is_one_holders_and_free_when_that_is_gone) {
   first.reset();
   BOOST_TEST(taken.held());
   BOOST_TEST(!NameLock{name}.held());
+}
+
+BOOST_AUTO_TEST_CASE(it_is_said_who_has_a_journal) {
+  const Folder folder;
+  const auto name = folder.path + "/vote.db";
+  const auto first = troupe::lock_journal(name);
+  BOOST_CHECK_EXCEPTION(troupe::lock_journal(name), troupe::InputError,
+                        [&](const troupe::InputError& x) {
+                          return std::string{x.what()}.find(
+                                   "process " + std::to_string(getpid()))
+                                 != std::string::npos;
+                        });
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_left_of_it) {
