@@ -5,6 +5,7 @@
 #include "actors/sockets/endpoint.hpp"
 #include "apps/launch/ssh_words.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,7 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kept_words = 20;
+constexpr size_t max_word = 300; ///< bytes of what a host says
 constexpr std::chrono::milliseconds write_patience{500};
 
 /// The processor that this program is for, as `uname -m` has it.
@@ -31,6 +33,17 @@ constexpr const char* built_for = "x86_64";
 #else
 constexpr const char* built_for = "aarch64";
 #endif
+
+/// A host may say anything, and what it says is shown.
+std::string bounded(std::string text) {
+  if (text.size() <= max_word)
+    return shown_text(text);
+  auto end = max_word;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U)
+    --end; // not in the middle of a character
+  text.resize(end);
+  return shown_text(text) + "…";
+}
 
 std::string any_host_replaced(const std::string& coordinator,
                               const std::string& host) {
@@ -84,6 +97,7 @@ void AgentLink::connect() {
   outbox_ = std::make_unique<Outbox>(Descriptor{ends[1]});
   state_ = State::starting;
   said_.clear();
+  sent_ = false;
   failure_.clear();
   here_.reset();
   began_ = Clock::now();
@@ -204,8 +218,8 @@ void AgentLink::pulse() {
     say({{"do", "alive"}});
   if (state_ != State::starting || Clock::now() - began_ < options_.deadline)
     return;
-  said_.push_back("timed out: nothing within "
-                  + std::to_string(options_.deadline.count() / 1000) + " s");
+  keep("timed out: nothing within "
+       + std::to_string(options_.deadline.count() / 1000) + " s");
   const int child = child_;
   guard.unlock();
   options_.processes->signal(child, SIGKILL);
@@ -237,26 +251,32 @@ void AgentLink::on_line(const std::string& said) {
       on_message(message);
     } catch (const std::exception& failure) {
       const std::lock_guard guard{mutex_}; // another build's, or no agent's
-      said_.push_back(line + " (" + failure.what() + ")");
+      keep(bounded(line) + " (" + bounded(failure.what()) + ")");
     }
     return;
   }
   const std::lock_guard guard{mutex_};
-  said_.push_back(line);
-  if (said_.size() > kept_words)
-    said_.pop_front();
-  if (!line.starts_with(agent_lacks) || !options_.program || !outbox_)
+  keep(bounded(line));
+  if (!line.starts_with(agent_lacks) || !options_.program || !outbox_
+      || std::exchange(sent_, true))
     return;
   const auto host_is = line.substr(std::strlen(agent_lacks));
   if (host_is != built_for) {
-    said_.push_back("the program is for " + std::string{built_for}
-                    + ", and the host is " + host_is);
+    keep("the program is for " + std::string{built_for} + ", and the host is "
+         + bounded(host_is));
     options_.processes->signal(child_, SIGKILL);
     return;
   }
   began_ = Clock::now() + std::chrono::minutes{5}; // bytes take their time
   outbox_->put(std::string{"send\n"});
   outbox_->put(options_.program());
+}
+
+/// `mutex_` is held.
+void AgentLink::keep(std::string word) {
+  said_.push_back(std::move(word));
+  if (said_.size() > kept_words)
+    said_.pop_front();
 }
 
 RoleProcess AgentLink::process_of(const Running& running) const {
@@ -267,6 +287,8 @@ void AgentLink::on_message(const Json& message) {
   const auto is = message.at("is").get<std::string>();
   std::unique_lock guard{mutex_};
   if (is == "here") {
+    if (state_ != State::starting)
+      return; // said once
     Here here;
     message.at("version").get_to(here.version);
     message.at("host").get_to(here.host);
@@ -282,13 +304,13 @@ void AgentLink::on_message(const Json& message) {
   }
   if (is == "listens") {
     message.at("at").get_to(listens_);
-    message.at("why").get_to(not_listening_);
+    not_listening_ = bounded(message.at("why"));
     return;
   }
   if (is == "tried") {
     std::vector<Way> ways;
     for (const auto& way : message.at("ways"))
-      ways.push_back({way.at("at"), way.at("why")});
+      ways.push_back({way.at("at"), bounded(way.at("why"))});
     ways_ = std::move(ways);
     return;
   }
@@ -311,7 +333,7 @@ void AgentLink::on_message(const Json& message) {
       on_line(message.at("text"));
   } else if (is == "ended") {
     End end;
-    message.at("how").get_to(end.death.how);
+    end.death.how = bounded(message.at("how"));
     message.at("ms").get_to(end.death.life.ms);
     message.at("by_itself").get_to(end.death.life.by_itself);
     message.at("memory").get_to(end.death.life.memory);

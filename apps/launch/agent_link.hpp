@@ -123,6 +123,7 @@ private:
   void on_line(const std::string& line);
   void on_message(const nlohmann::json& message);
   void on_exit(const ChildProcesses::Exit& exit);
+  void keep(std::string word);
   RoleProcess process_of(const Running& running) const;
 
   const Options options_;
@@ -132,7 +133,8 @@ private:
   int child_ = 0;
   std::chrono::steady_clock::time_point began_;
   std::unique_ptr<Outbox> outbox_;
-  std::deque<std::string> said_; ///< that was no message
+  std::deque<std::string> said_; ///< that was no message, the newest
+  bool sent_ = false;            ///< the program, over this connection
   std::string failure_;          ///< why there is no agent
   std::string address_;
   std::string coordinator_host_;

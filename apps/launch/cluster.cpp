@@ -360,8 +360,8 @@ Cluster::Names Cluster::closed_ways(const std::string& coordinator,
     all = all && ways;
     auto places = places_for(host, coordinator);
     for (const auto& way : ways.value_or(std::vector<AgentLink::Way>{}))
-      if (!way.why.empty())
-        out.push_back(links_[host]->name() + " does not reach " + places[way.at]
+      if (const auto place = places.extract(way.at); place && !way.why.empty())
+        out.push_back(links_[host]->name() + " does not reach " + place.mapped()
                       + ": " + way.why);
   }
   return out;

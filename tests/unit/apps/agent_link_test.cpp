@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -27,19 +28,27 @@ struct Bench {
   std::condition_variable changed;
   std::optional<HostProcesses::End> end;
   std::string line;
+  std::atomic<size_t> words = 0;
+  std::atomic<int> sent = 0;
 
-  explicit Bench(const std::string& script) {
+  explicit Bench(const std::string& script, bool has_program = false) {
     AgentLink::Options options;
     options.name = "b";
     options.command = {"/bin/sh", "-c", script};
-    options.why = [](const std::vector<std::string>& said,
-                     const std::string& how) {
+    options.why = [this](const std::vector<std::string>& said,
+                         const std::string& how) {
+      words = said.size();
       return (said.empty() ? "" : said.back() + ", ") + how;
     };
     options.signer =
       std::make_shared<MemberSigner>(make_authority(CertificateSource{}));
     options.processes = &processes;
     options.deadline = 1ms;
+    if (has_program)
+      options.program = [this] {
+        ++sent;
+        return std::make_shared<const std::string>("bytes");
+      };
     link = std::make_shared<AgentLink>(std::move(options));
   }
 
@@ -152,6 +161,47 @@ BOOST_AUTO_TEST_CASE(what_is_no_message_is_kept_as_words) {
   for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
     std::this_thread::sleep_for(20ms);
   BOOST_TEST(why == "Banner, exit status 9");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_host_says_is_bounded) {
+  // Lines that are no agent's grew without bound, and a long one was shown.
+  Bench bench{R"(i=0; while [ $i -lt 500 ]; do echo '{"is":1}'; i=$((i+1)); )"
+              R"(done; head -c 500000 /dev/zero | tr '\0' A; echo; exit 9)"};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_TEST(why.ends_with("A…, exit status 9"));
+  BOOST_TEST(why.size() < 400u);
+  BOOST_TEST(bench.words <= 20u);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_host_says_steers_no_terminal) {
+  Bench bench{R"(printf 'so\033[2J\n'; exit 9)"};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_TEST(why == "so?[2J, exit status 9");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_is_here_again_starts_nothing_twice) {
+  Bench bench{
+    std::string{here} + "read -r start; " + here
+    + R"-([ -z "$(timeout -s KILL 1 head -n 1)" ] && exit 5; exit 6)-"};
+  bench.start();
+  BOOST_TEST(bench.wait().death.how.find("exit status 5") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_asks_again_for_the_program_gets_it_once) {
+  const std::string asks = R"-(echo "troupe-node: lacks $(uname -m)"; )-";
+  Bench bench{asks + asks + asks + "read -r go; sleep 0.5; exit 9", true};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_TEST(why.ends_with("exit status 9"));
+  BOOST_TEST(bench.sent == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
