@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
+
 // Beside the library whose files these are: tests/peers/tokenizers_peer.py.
 
 using namespace troupe::testing;
@@ -263,6 +265,28 @@ BOOST_AUTO_TEST_CASE(an_expression_is_one_and_ends) {
   Ints out;
   BOOST_CHECK_EXCEPTION(slow.encode(std::string(60, 'a') + "cb", out),
                         InputError, says({"t.json", "cannot be matched"}));
+}
+
+BOOST_AUTO_TEST_CASE(an_expression_ends_on_a_long_text_too) {
+  auto file = file_of_bytes();
+  // A million steps at each place, none of which is too many by itself.
+  file["pre_tokenizer"] = {{"type", "Split"},
+                           {"pattern",
+                            {{"Regex", "(?:[a-z ]|[a-z ]){20}[XYZ]"}}},
+                           {"behavior", "Isolated"},
+                           {"invert", false}};
+  Tokenizer slow{file.dump(), "t.json"};
+  std::string text;
+  while (text.size() < 19'000)
+    text += "many words ";
+  Ints out;
+  const auto begin = std::chrono::steady_clock::now();
+  BOOST_CHECK_EXCEPTION(slow.encode(text, out), InputError,
+                        says({"t.json", "cannot be matched"}));
+  BOOST_TEST(
+    (std::chrono::steady_clock::now() - begin < std::chrono::seconds{20}));
+  // A few dear places are none too many.
+  Tokenizer{file.dump(), "t.json"}.encode("abc def ghi jkl mno pqrX", out);
 }
 
 BOOST_AUTO_TEST_CASE(a_text_is_read_as_tokens_and_weights_keep_them) {
