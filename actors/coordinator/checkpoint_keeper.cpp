@@ -135,6 +135,23 @@ void begin_without(const std::vector<DamagedCheckpoint>& damaged,
         "aside");
 }
 
+/// One in it would be of no use to whoever names the folder.
+void refuse_checkpoint_itself(const std::string& named) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  auto dir = fs::path{named}.lexically_normal();
+  if (!dir.has_filename()) // it ends with a slash
+    dir = dir.parent_path();
+  if (!fs::exists(dir / manifest_name, failure))
+    return;
+  auto folder = dir.has_parent_path() ? dir.parent_path() : fs::path{"."};
+  if (dir.filename() == "." || dir.filename() == "..")
+    folder = dir / "..";
+  throw InputError("--checkpoint-dir " + named
+                   + ": is a checkpoint itself; name "
+                   + folder.lexically_normal().string());
+}
+
 } // namespace
 
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
@@ -142,6 +159,8 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
   CheckpointStart start;
   if (options.dir.empty())
     return start;
+  if (!restarted)
+    refuse_checkpoint_itself(options.dir);
   try {
     start.lock = std::make_shared<CheckpointLock>(options.dir);
   } catch (const InputError& failure) {

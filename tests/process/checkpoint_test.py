@@ -254,6 +254,22 @@ class CheckpointTest(unittest.TestCase):
             self.assertIn("add --resume", run.error())
         self.assertEqual(checkpoints(self.folder), before)
 
+    def test_a_checkpoint_in_place_of_its_folder_is_refused(self):
+        """The run began with step 0, in it."""
+        with Run(*JOB, "--steps", "40", "--strategy", "one_device",
+                 *self.kept()) as run:
+            run.finish()
+        newest = os.path.join(self.folder, checkpoints(self.folder)[-1])
+        before = sorted(os.listdir(newest))
+        for named in (newest, newest + "/"):
+            with Run(*JOB, "--steps", "60", "--strategy", "one_device",
+                     "--checkpoint-dir", named, "--resume") as run:
+                run.finish(1)
+                self.assertEqual(
+                    run.error(), f"troupe: --checkpoint-dir {named}: is a "
+                    f"checkpoint itself; name {self.folder}\n")
+        self.assertEqual(sorted(os.listdir(newest)), before)
+
     def test_an_empty_folder_begins_at_the_beginning_and_says_so(self):
         with Run(*whole(), "--strategy", "one_device",
                  *self.kept(20, "--resume")) as run:

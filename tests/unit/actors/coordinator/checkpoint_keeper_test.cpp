@@ -307,6 +307,28 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_takes_over_goes_on_in_its_folder) {
   BOOST_CHECK_THROW(start_checkpoints(options()), InputError);
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_is_no_folder_of_checkpoints) {
+  const auto job = std::make_shared<const Job>(small_job(), 500);
+  const auto folder = write(job, sync_snapshot(*job, 4)).folder;
+  const auto before = fs::current_path();
+  fs::current_path(folder);
+  for (const auto& [named, right] :
+       {std::pair<std::string, std::string>{folder, path.string()},
+        {folder + "/", path.string()},
+        {".", ".."},
+        {"./", ".."},
+        {"../" + fs::path{folder}.filename().string(), ".."}}) {
+    auto wish = options(true);
+    wish.dir = named;
+    BOOST_CHECK_EXCEPTION(start_checkpoints(wish), InputError,
+                          [&right = right](const auto& x) {
+                            return std::string{x.what()}.ends_with(
+                              "is a checkpoint itself; name " + right);
+                          });
+  }
+  fs::current_path(before);
+}
+
 BOOST_AUTO_TEST_CASE(a_failure_is_told_once_and_its_end_too) {
   const auto job = std::make_shared<const Job>(wide_job(), 500);
   MetricRegistry metrics;
