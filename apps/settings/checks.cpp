@@ -11,6 +11,7 @@
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace troupe {
@@ -62,7 +63,14 @@ void check_job(const Settings& settings) {
 void check_voters(const Settings& settings) {
   if (settings.voters.empty())
     return;
-  const auto voters = parse_addresses(settings.voters).size();
+  const auto places = parse_addresses(settings.voters);
+  const auto voters = places.size();
+  for (const auto& place : places)
+    if (std::ranges::count(places, to_string(place),
+                           [](const auto& x) { return to_string(x); })
+        > 1)
+      refuse("--voters " + settings.voters + ": " + to_string(place)
+             + " is named twice, and has one vote");
   if (voters != 3 && voters != 5)
     refuse("--voters " + settings.voters + ": name three or five, not "
            + std::to_string(voters));

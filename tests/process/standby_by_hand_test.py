@@ -127,6 +127,14 @@ class StandbyByHand(OwnFolder):
                       alone.finish(1, 30))
         self.assertIsNone(other.process.poll(), other.error())
 
+    def test_a_voter_that_is_named_twice_is_refused(self):
+        """It counted as two, which nobody elected, and there was no line."""
+        voters = [self.places[0], *self.places[:2]]
+        self.assertEqual(
+            self.coordinator(0, voters=voters).finish(2, 30),
+            f"troupe: --voters {','.join(voters)}: {voters[0]} is named twice,"
+            " and has one vote\n")
+
     def test_it_is_told_to_stop_while_it_waits(self):
         """That another coordinator led was not so."""
         alone = self.begun(0)
