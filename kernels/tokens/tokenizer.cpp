@@ -142,8 +142,9 @@ private:
   }
 
   void cut(const std::string& expression, WordSplit::Keep keep) {
-    // They mean something else to the library that these are written for.
-    for (const auto* sign : {"\\h", "\\H", "(?m"})
+    // They mean something else to the library that these are written for, or
+    // where a text is searched place by place (Pattern).
+    for (const auto* sign : {"\\h", "\\H", "(?m", "\\G", "(*COMMIT", "(*SKIP"})
       if (expression.find(sign) != std::string::npos)
         refuse("its pre_tokenizer has an expression with " + std::string{sign}
                + ", which is not available");
