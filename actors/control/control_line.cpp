@@ -391,6 +391,7 @@ private:
     real_ = found;
     silent_ = false;
     unanswered_since_.reset();
+    unanswered_ = {};
     joining_ = false;
     told_.clear();
     refuse_all();

@@ -163,10 +163,12 @@ RunResult run_processes(const RunOptions& options,
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
   line.revoked = refuse_members(config.tls(), launch.revoked);
-  if (kept.size() == 1) // else the other one takes over
-    line.replace = [only = kept.front()] {
-      only->kill("it had not answered for a quarter of a minute");
-    };
+  // Where another one stands by it has taken over long before, unless it has
+  // left: then none of them answers.
+  line.replace = [kept] {
+    for (const auto& one : kept)
+      one->kill("it had not answered for a quarter of a minute");
+  };
   auto coordinator = spawn_control_line(system, std::move(line));
   // Whoever may read the coordinator's certificates can be whoever it likes: an
   // operator, or a role that joins.

@@ -414,6 +414,23 @@ class Endings(OwnFolder):
         self.assertEqual(contents(self.saved), self.weights_after(
             summary["steps"]))
 
+    def test_a_coordinator_that_stands_still_is_replaced_by_no_standby(self):
+        # Where that one left, since it was told to end, nobody replaced it.
+        run = self.start(*WAYS["standby"], "--steps", "10000000", "--save",
+                         self.saved)
+        run.wait_for_step(20)
+        leader, standby = sorted(pid for pid, words in run.role_processes()
+                                 if words[2] == "coordinator")
+        os.kill(leader, signal.SIGSTOP)
+        run.process.send_signal(signal.SIGTERM)
+        os.kill(standby, signal.SIGTERM)
+        summary = run.finish(143)
+        self.assertIn("quarter of a minute", run.output())
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(contents(self.saved), self.weights_after(
+            summary["steps"]))
+        self.check_nothing_is_left(run)
+
     def test_what_a_coordinator_was_told_outlives_it(self):
         # Training went on for good: nobody else had been told.
         for pace_ms in (1_000, 8_000):  # of a virtual rank; a step has two
