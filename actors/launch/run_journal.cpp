@@ -27,10 +27,13 @@ void check_asked(const std::string& where, const std::string& anew,
                    + "; give those of its run; " + anew);
 }
 
+/// Takes over the job of these events, if anything has come of it: while its
+/// coordinator had not listened nobody can have joined, and a start that was
+/// refused is no job to go on with.
 /// `where`: "journal FILE", or who has it; `anew`: what begins the job anew.
-JobHistory read_past(const std::string& where, const std::string& anew,
-                     const std::vector<JournalEvent>& events,
-                     const std::string& asked) {
+void read_past(RunJournal& run, const std::string& where,
+               const std::string& anew, const std::vector<JournalEvent>& events,
+               const std::string& asked) {
   JobHistory past;
   try {
     past = read_history(events);
@@ -39,8 +42,11 @@ JobHistory read_past(const std::string& where, const std::string& anew,
   }
   if (past.job == 0)
     throw InputError(where + ": it names no job; remove it");
+  if (past.address.empty())
+    return;
   check_asked(where, anew, past.asked, asked);
-  return past;
+  run.job = past.job;
+  run.past = std::make_shared<JobHistory>(std::move(past));
 }
 
 std::function<void(const std::string&)>
@@ -85,15 +91,13 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                                : JournalFile::Open::create};
   if (again) {
     const auto where = "journal " + path;
-    out.past = std::make_shared<JobHistory>(
-      read_past(where, "to begin anew, remove the file or name another",
-                file.events(), asked));
-    if (out.past->over)
+    read_past(out, where, "to begin anew, remove the file or name another",
+              file.events(), asked);
+    out.term = out.past ? out.past->term + 1 : 1;
+    if (out.past && out.past->over)
       throw InputError(where
                        + ": its run is over (`troupe events` shows it); remove "
                          "it or name another file");
-    out.job = out.past->job;
-    out.term = out.past->term + 1;
   }
   out.sink = std::make_shared<JournalWriter>(std::move(file), path,
                                              put_into(out.notes), out.disk);
@@ -113,10 +117,8 @@ lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
   out->term = elected->term;
   out->job = job;
   if (!elected->events.empty()) {
-    out->past = std::make_shared<JobHistory>(
-      read_past(voters_journal, voters_anew, elected->events, asked));
-    out->job = out->past->job;
-    if (out->past->over)
+    read_past(*out, voters_journal, voters_anew, elected->events, asked);
+    if (out->past && out->past->over)
       return out;
   }
   begin(*out, asked);

@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import time
 import unittest
 
-from cluster import ENDLESS, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, wait_for
 from own_folder import OwnFolder
 from roles import Role
 
@@ -64,6 +65,33 @@ class ByHandAgain(OwnFolder):
         self.assertIsNone(coordinator.process.poll(), "the run was too short")
         role.process.kill()
         role.process.wait()
+
+    def test_a_refused_start_is_no_job_to_go_on_with(self):
+        # Training began at step 0, though it had said "resumed from", and wrote
+        # over the weights of later steps.
+        kept = ["--checkpoint-dir", self.path("kept")]
+        with Run(*JOB, "--epochs", "0", "--steps", "200", "--strategy",
+                 "one_device", *kept) as run:
+            run.finish()
+        how = [*kept, "--journal", self.path("journal.db")]
+        refused = self.coordinator(*how, length=["--epochs", "0", "--steps",
+                                                 "300"])
+        refused.finish(1)
+        self.assertIn("add --resume", refused.error())
+        coordinator = self.coordinator(*how, "--resume",
+                                       length=["--epochs", "0", "--steps",
+                                               "400"])
+        members = [self.member(role, coordinator.address())
+                   for role in MEMBERS]
+        coordinator.finish()
+        for member in members:
+            member.finish()
+        told = subprocess.run([TROUPE, "events", self.path("journal.db"),
+                               "--kind", "epoch", "--json"], check=True,
+                              capture_output=True, text=True, timeout=60)
+        first = json.loads(told.stdout.splitlines()[0])
+        self.assertEqual(first["version"], 200)
+        self.assertNotIn("is back", coordinator.output())
 
     def test_a_coordinator_is_started_again_and_its_roles_come_back(self):
         first = self.coordinator()
