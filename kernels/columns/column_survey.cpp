@@ -173,6 +173,8 @@ ColumnRule ColumnSurvey::proposal(bool label) const {
   }
   if (rule.kind == ColumnKind::id)
     return rule;
+  if (distinct && names_ids())
+    return rule; // nobody comes again
   // Text: names of people and such are of no use, users' are.
   if (!more_ && !names_ids() && 2 * different > present() && present() > 20)
     return rule;

@@ -35,15 +35,18 @@ std::string likely_separator(const DataFile& file) {
   return best == "\t" ? "tab" : best;
 }
 
-/// Names are there, and differ. The first may be missing: so tables are written
-/// whose rows have numbers.
+/// Names are there. The first may be missing: so tables are written whose rows
+/// have numbers.
 bool could_be_names(const CsvRow& row) {
   for (size_t i = 1; i < row.size(); ++i)
     if (trimmed(row[i]).empty())
       return false;
-  auto sorted = row;
-  std::sort(sorted.begin(), sorted.end());
-  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  return true;
+}
+
+bool has_one_twice(CsvRow row) {
+  std::sort(row.begin(), row.end());
+  return std::adjacent_find(row.begin(), row.end()) != row.end();
 }
 
 /// A ? begins the keys of a specification.
@@ -158,9 +161,10 @@ private:
                                         : std::to_string(i));
   }
 
-  /// A number may be a name as well, a year's say: then the next row tells.
+  /// A number may be a name as well, a year's say, and a name may be there
+  /// twice: then the next row tells.
   void find_header(const CsvRow& row) {
-    const bool doubtful = has_number(row);
+    const bool doubtful = has_number(row) || has_one_twice(row);
     if (could_be_names(row)
         && (!doubtful
             || is_over_numbers(row, *first_file_, csv_separator(spec_),

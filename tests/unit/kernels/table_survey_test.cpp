@@ -69,6 +69,30 @@ BOOST_AUTO_TEST_CASE(a_name_may_be_a_number_where_the_next_row_tells) {
     BOOST_TEST(survey(sample).rows == 2u, sample);
 }
 
+// Symptom: a header with a name twice was taken for a sample.
+BOOST_AUTO_TEST_CASE(a_name_that_is_there_twice_is_said) {
+  const auto found = survey("a,a,y\n1,2,0\n2,3,1\n1,4,0\n");
+  BOOST_TEST(found.rows == 3u);
+  BOOST_TEST(found.trouble.find("several columns are called \"a\"")
+               != std::string::npos,
+             found.trouble);
+  BOOST_TEST(survey("no,no,y\nyes,no,n\n").rows == 2u); // no numbers below
+}
+
+// Symptom: `customer` was proposed as an id, though each was there once, and
+// what training learnt held for no other customer.
+BOOST_AUTO_TEST_CASE(an_id_that_never_comes_again_tells_nothing) {
+  std::string once = "customer,x,y\n", often = once;
+  for (int i = 0; i < 60; ++i) {
+    const auto rest = ',' + std::to_string(i % 7) + ',' + std::to_string(i % 2)
+                      + '\n';
+    once += 'c' + std::to_string(i) + rest;
+    often += 'c' + std::to_string(i % 9) + rest;
+  }
+  BOOST_TEST(columns_of(survey(once)) == "x:number,y:label");
+  BOOST_TEST(columns_of(survey(often)) == "customer:id,x:number,y:label");
+}
+
 // Symptom: a column of 500 numbers and one "n.d." was left out in silence.
 BOOST_AUTO_TEST_CASE(a_stray_text_among_numbers_is_a_missing_number) {
   std::string text = "x,z,y\n";
