@@ -16,8 +16,10 @@ namespace troupe {
 void write_atomically(const std::string& path,
                       const std::vector<std::span<const std::byte>>& parts);
 
-/// The file that is written for `path`: where a link leads, which stays.
-/// Errors: InputError where something is there that is not a regular file.
+/// The file that is written for `path`: where a link leads, which stays, also
+/// where nothing is there yet.
+/// Errors: InputError where something is there that is not a regular file;
+/// links that lead round.
 std::filesystem::path written_file(const std::string& path);
 
 /// The folder of a file.

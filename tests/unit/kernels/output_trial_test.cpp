@@ -1,4 +1,5 @@
 #include "kernels/base/error.hpp"
+#include "kernels/files/atomic_file.hpp"
 #include "kernels/files/output_trial.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -57,6 +58,23 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused) {
   BOOST_CHECK_THROW(try_output("/dev/null/weights", 0), InputError);
   BOOST_CHECK_THROW(try_output_folder("/proc", 0), InputError);
   BOOST_CHECK_THROW(try_output_folder(path, uint64_t{1} << 60), InputError);
+}
+
+// A link to a file that was not there yet was replaced by a file.
+BOOST_AUTO_TEST_CASE(a_link_leads_also_to_a_file_that_is_not_there_yet) {
+  fs::create_directory(path + "/d");
+  fs::create_symlink("d/middle", path + "/link");
+  fs::create_symlink("../there", path + "/d/middle");
+  try_output(path + "/link", 0);
+  for (int turn = 0; turn < 2; ++turn)
+    write_atomically(path + "/link", {});
+  BOOST_TEST(fs::is_symlink(path + "/link"));
+  BOOST_TEST(fs::is_symlink(path + "/d/middle"));
+  BOOST_TEST(fs::is_regular_file(fs::symlink_status(path + "/there")));
+  fs::create_symlink("round", path + "/round");
+  BOOST_CHECK_THROW(try_output(path + "/round", 0), InputError);
+  BOOST_CHECK_THROW(write_atomically(path + "/round", {}), InputError);
+  BOOST_TEST(fs::is_symlink(path + "/round"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
