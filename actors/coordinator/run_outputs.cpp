@@ -1,5 +1,7 @@
 #include "actors/coordinator/run_outputs.hpp"
 
+#include "kernels/files/atomic_file.hpp"
+
 namespace troupe {
 namespace {
 
@@ -29,7 +31,9 @@ RunOutputs make_outputs(const Job& job, const Snapshot& last,
   const auto newer = wish.leaves_newer ? step_saved_in(wish.save) : 0;
   const bool aside = newer > wish.step;
   out.weights = save_weights(
-    wish.save + (aside ? ".step-" + std::to_string(wish.step) : ""),
+    aside
+      ? with_suffix(wish.save, ".step-" + std::to_string(wish.step)).string()
+      : wish.save,
     weights_of(job, last), weights_metadata(job, wish.step));
   if (aside)
     out.weights->line += " (" + wish.save + " has step " + std::to_string(newer)

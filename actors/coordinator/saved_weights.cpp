@@ -1,6 +1,7 @@
 #include "actors/coordinator/saved_weights.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/files/atomic_file.hpp"
 
 #include <unistd.h>
 
@@ -65,10 +66,10 @@ SavedWeights save_weights(const std::string& path,
   } catch (const InputError& failure) {
     why = failure.what();
   }
-  const auto name = fs::path{path}.stem().string() + ".rescued-"
-                    + std::to_string(::getpid()) + ".safetensors";
+  const auto suffix = ".rescued-" + std::to_string(::getpid()) + ".safetensors";
   for (const auto& folder : other_folders()) {
-    const auto place = (folder / name).string();
+    const auto place =
+      with_suffix(folder / fs::path{path}.stem(), suffix).string();
     try {
       write_safetensors(place, weights, metadata);
       return {"weights saved to " + place + " instead: " + why, false};

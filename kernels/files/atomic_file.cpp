@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 
 namespace troupe {
@@ -21,8 +22,9 @@ public:
   TemporaryFile(const std::string& path, const fs::path& target) : path_(path) {
     // Another number where one was left behind by a process that was killed.
     for (int number = 0;; ++number) {
-      name_ = target.string() + ".tmp-" + std::to_string(::getpid()) + "-"
-              + std::to_string(number);
+      name_ = with_suffix(target, ".tmp-" + std::to_string(::getpid()) + "-"
+                                    + std::to_string(number))
+                .string();
       handle_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                        0666);
       if (handle_ >= 0)
@@ -99,6 +101,24 @@ fs::path written_file(const std::string& path) {
     target = target.parent_path() / next;
   }
   return target;
+}
+
+size_t longest_name(const fs::path& folder) {
+  const auto most = ::pathconf(folder.c_str(), _PC_NAME_MAX);
+  return most > 0 ? static_cast<size_t>(most) : NAME_MAX;
+}
+
+fs::path with_suffix(const fs::path& file, const std::string& suffix) {
+  auto name = file.filename().string();
+  const auto most = longest_name(folder_of(file));
+  const auto room = most - std::min(most, suffix.size());
+  if (name.size() > room) {
+    auto end = room;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U)
+      --end;
+    name.resize(end);
+  }
+  return file.parent_path() / (name + suffix);
 }
 
 fs::path folder_of(const fs::path& file) {

@@ -22,6 +22,14 @@ void write_atomically(const std::string& path,
 /// links that lead round.
 std::filesystem::path written_file(const std::string& path);
 
+/// The bytes that a name in the folder may have.
+size_t longest_name(const std::filesystem::path& folder);
+
+/// `file` with `suffix` added to its name, whose end is cut, by whole
+/// characters (UTF-8), where the folder takes no name as long.
+std::filesystem::path with_suffix(const std::filesystem::path& file,
+                                  const std::string& suffix);
+
 /// The folder of a file.
 std::filesystem::path folder_of(const std::filesystem::path& file);
 

@@ -41,6 +41,15 @@ void require_room(const std::string& name, const fs::path& folder,
                     ENOSPC);
 }
 
+void require_name(const std::string& path, const fs::path& folder,
+                  const std::string& name) {
+  if (const auto most = longest_name(folder); name.size() > most)
+    throw FileError(path + ": its name has " + std::to_string(name.size())
+                      + " bytes, and may have " + std::to_string(most)
+                      + " there; choose a shorter one",
+                    ENAMETOOLONG);
+}
+
 /// Some processes may not write long files (`ulimit -f`).
 void require_length(const std::string& name, uint64_t bytes) {
   rlimit most{};
@@ -102,7 +111,10 @@ void try_in(const std::string& name, const fs::path& folder, uint64_t bytes) {
 
 void try_output(const std::string& path, uint64_t bytes) {
   require_length(path, bytes);
-  try_in(path, folder_of(written_file(path)), bytes);
+  const auto target = written_file(path);
+  const auto folder = folder_of(target);
+  require_name(path, folder, target.filename().string());
+  try_in(path, folder, bytes);
 }
 
 void try_output_folder(const std::string& dir, uint64_t bytes) {

@@ -10,7 +10,8 @@ namespace troupe {
 /// in. What is at `path` stays. Trials that killed processes have left there,
 /// on a file system where each file has a name, are removed.
 /// Errors: InputError (a folder or device is there; the folder is missing,
-/// cannot be written, or has no room; so long a file may not be written).
+/// cannot be written, or has no room; so long a file may not be written; the
+/// name is too long).
 void try_output(const std::string& path, uint64_t bytes);
 
 /// The same of files of so many bytes in the folder `dir`.

@@ -507,6 +507,28 @@ class Endings(OwnFolder):
         self.assertEqual(contents(f"{self.saved}.step-{steps}"),
                          self.weights_after(steps))
 
+    def test_a_long_name_has_room_for_what_is_added_to_it(self):
+        self.start(*ONE_DEVICE, "--steps", "40", "--checkpoint-dir",
+                   self.kept).finish()
+        saved = os.path.join(os.path.dirname(self.saved), "é" * 125 + ".st")
+        with open(self.saved, "wb") as file:
+            file.write(with_step(self.weights_after(40), 999_999))
+        os.rename(self.saved, saved)
+        newer = contents(saved)
+        run = self.start(*ONE_DEVICE, "--steps", "1000000", "--save", saved,
+                         "--checkpoint-dir", self.kept, "--resume")
+        run.wait_for_step(41)
+        run.process.send_signal(signal.SIGTERM)
+        steps = run.finish(143)["steps"]
+        self.assertEqual(contents(saved), newer)
+        beside = [name for name in os.listdir(os.path.dirname(saved))
+                  if name.endswith(f".step-{steps}")]
+        self.assertEqual(len(beside), 1, run.output())
+        self.assertTrue(beside[0].startswith("é" * 110))
+        self.assertEqual(contents(os.path.join(os.path.dirname(saved),
+                                               beside[0])),
+                         self.weights_after(steps))
+
     def test_nohup_goes_on_when_the_terminal_closes(self):
         for way in ("one_device", "served"):
             with self.subTest(way=way):

@@ -77,4 +77,16 @@ BOOST_AUTO_TEST_CASE(a_link_leads_also_to_a_file_that_is_not_there_yet) {
   BOOST_TEST(fs::is_symlink(path + "/round"));
 }
 
+// There was no room for the temporary file's name, which was seen at the end.
+BOOST_AUTO_TEST_CASE(as_long_a_name_as_the_folder_takes_is_written) {
+  const auto longest = path + '/' + std::string(255, 'n');
+  try_output(longest, 0);
+  write_atomically(longest, {});
+  BOOST_TEST(fs::exists(longest));
+  BOOST_CHECK_EXCEPTION(
+    try_output(longest + 'n', 0), InputError, [](const auto& x) {
+      return std::string{x.what()}.find("256 bytes") != std::string::npos;
+    });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

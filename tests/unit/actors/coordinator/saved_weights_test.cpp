@@ -50,6 +50,24 @@ BOOST_AUTO_TEST_CASE(weights_without_a_place_go_to_the_working_directory) {
   BOOST_TEST(read_safetensors(path + '/' + found).tensors[0].values[1] == 2.0F);
 }
 
+// The other name was too long for any folder.
+BOOST_AUTO_TEST_CASE(a_long_name_is_cut_for_the_working_directory) {
+  std::string stem;
+  for (int i = 0; i < 121; ++i)
+    stem += "\u00e9";
+  const auto saved = save_weights(path + "/gone/" + stem + ".safetensors",
+                                  weights, {});
+  std::string found;
+  for (const auto& entry : std::filesystem::directory_iterator{path})
+    found = entry.path().filename();
+  BOOST_REQUIRE_MESSAGE(found.size() == 254 || found.size() == 255, found);
+  const auto rescued = found.find(".rescued-");
+  BOOST_REQUIRE(rescued != std::string::npos);
+  BOOST_TEST(rescued % 2 == 0u); // whole characters
+  BOOST_TEST(stem.starts_with(found.substr(0, rescued)));
+  BOOST_TEST(read_safetensors(path + '/' + found).tensors[0].values[1] == 2.0F);
+}
+
 BOOST_AUTO_TEST_CASE(each_output_is_named_by_itself) {
   const SavedWeights asked{"weights saved to w", true};
   const SavedWeights rescued{"weights saved to x instead: why", false};
