@@ -33,7 +33,21 @@ constexpr uint64_t max_manifest_bytes = uint64_t{64} << 20;
                   code);
 }
 
+/// A link to what is not there is a mount that is late: no damage.
+void require_reached(const std::string& path) {
+  std::error_code failure;
+  if (!fs::is_symlink(fs::symlink_status(path, failure))
+      || fs::status(path, failure).type() != fs::file_type::not_found)
+    return;
+  throw FileError(path + ": leads to "
+                    + fs::read_symlink(path, failure).string()
+                    + ", which is not there; try again once it is, or move "
+                      "that checkpoint away",
+                  ENXIO);
+}
+
 std::string read_text(const std::string& path) {
+  require_reached(path);
   InputFile file{path};
   if (file.size() > max_manifest_bytes)
     refuse_checkpoint(path, "it is longer than any manifest");
@@ -43,6 +57,7 @@ std::string read_text(const std::string& path) {
 }
 
 int open_file(const std::string& path, uint64_t bytes) {
+  require_reached(path);
   const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (handle < 0 && says_missing(errno))
     refuse_checkpoint(path, "there is no such file");
@@ -90,6 +105,7 @@ std::optional<FoundCheckpoint> parse_name(const std::string& name) {
 CheckpointReader::CheckpointReader(std::string folder)
   : folder_(std::move(folder)) {
   const auto path = folder_ + '/' + manifest_name;
+  require_reached(folder_);
   manifest_ = manifest_from_json(read_text(path), path);
   try {
     for (const auto& file : manifest_.files)

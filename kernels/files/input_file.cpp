@@ -22,7 +22,12 @@ InputFile::InputFile(const std::string& path) : path_(path) {
                     code);
   }
   struct stat about;
-  if (::fstat(handle_, &about) != 0 || !S_ISREG(about.st_mode)) {
+  if (::fstat(handle_, &about) != 0) {
+    const int code = errno;
+    ::close(handle_);
+    fail_to_read(code);
+  }
+  if (!S_ISREG(about.st_mode)) {
     ::close(handle_);
     throw InputError(path + ": is not a regular file; name a file");
   }
@@ -33,6 +38,11 @@ InputFile::InputFile(const std::string& path) : path_(path) {
 
 InputFile::~InputFile() {
   ::close(handle_);
+}
+
+void InputFile::fail_to_read(int code) const {
+  throw FileError(
+    path_ + ": cannot be read (" + reason_of(code) + "); check the disk", code);
 }
 
 size_t InputFile::read(std::span<std::byte> out) {
@@ -46,9 +56,7 @@ size_t InputFile::read(std::span<std::byte> out) {
     if (got > 0)
       done += static_cast<size_t>(got);
     else if (const int code = errno; code != EINTR)
-      throw FileError(path_ + ": cannot be read (" + reason_of(code)
-                        + "); check the disk",
-                      code);
+      fail_to_read(code);
   }
   return done;
 }
@@ -65,9 +73,7 @@ size_t InputFile::read_at(uint64_t offset, std::span<std::byte> out) const {
     if (got > 0)
       done += static_cast<size_t>(got);
     else if (const int code = errno; code != EINTR)
-      throw FileError(path_ + ": cannot be read (" + reason_of(code)
-                        + "); check the disk",
-                      code);
+      fail_to_read(code);
   }
   return done;
 }

@@ -43,6 +43,8 @@ public:
   std::shared_ptr<const std::byte> map() const;
 
 private:
+  [[noreturn]] void fail_to_read(int code) const;
+
   std::string path_;
   uint64_t size_ = 0;
   int64_t written_ns_ = 0;

@@ -1,11 +1,12 @@
 // Preloaded into the program by process/file_faults_test.py: while the file
 // FAULT_WHILE exists, calls on files below the folder FAULT_DIR fail with EIO
-// (FAULT_HOW=read, write, or sync: fsync alone), or fsync takes FAULT_MS longer
-// (FAULT_HOW=slow).
+// (FAULT_HOW=read, write, stat: fstat alone, or sync: fsync alone), or fsync
+// takes FAULT_MS longer (FAULT_HOW=slow).
 // What the C library calls inside itself is not seen.
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,6 +106,11 @@ int open64(const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
   return fails_to_open(path, flags) ? -1 : real(path, flags, mode);
+}
+
+int fstat(int handle, struct stat* about) {
+  static const auto real = next<int(int, struct stat*)>("fstat");
+  return fails("stat", handle) ? -1 : real(handle, about);
 }
 
 ssize_t read(int handle, void* bytes, size_t size) {

@@ -161,6 +161,28 @@ class CheckpointTest(unittest.TestCase):
         self.assertGreater(summary["checkpoints"], 2)
         self.assertEqual(sorted(os.listdir(self.folder)), kept)
 
+    def test_a_link_to_what_is_not_there_is_not_taken_for_damage(self):
+        with Run(*whole(40), "--strategy", "one_device",
+                 *self.kept()) as run:
+            run.finish()
+        before = checkpoints(self.folder)
+        newest = os.path.join(self.folder, before[-1])
+        elsewhere = self.folder + ".late"
+        os.rename(newest, elsewhere + ".hidden")
+        os.symlink(elsewhere, newest)
+        resumed = [*whole(60), "--strategy", "one_device",
+                   *self.kept(0, "--resume")]
+        with Run(*resumed) as run:
+            run.finish(1)
+            self.assertEqual(
+                run.error(), f"troupe: {newest}: leads to {elsewhere}, which "
+                "is not there; try again once it is, or move that checkpoint "
+                "away\n")
+        self.assertEqual(checkpoints(self.folder), before)
+        os.rename(elsewhere + ".hidden", elsewhere)
+        with Run(*resumed) as run:
+            self.assertEqual(run.finish()["resumed_from"]["step"], 40)
+
     def test_a_damaged_newest_is_named_and_the_one_before_is_taken(self):
         steps = self.killed(*SERVED, "--in-process")
         *_, before, newest = checkpoints(self.folder)

@@ -86,6 +86,7 @@ def mount(*arguments):
 
 # Faults that the seam plays at the program's calls, and how it names them.
 SEAM = {"broken": "write", "unsynced": "sync", "unreadable": "read",
+        "unstatable": "stat",
         "slow": "slow"}
 CAPBSET_DROP, OVERRIDES_MODES = 24, (1, 2)
 
@@ -447,6 +448,19 @@ class FileFaults(OwnFolder):
         disk.end()
         run = self.start(*JOB, *ONE, "--checkpoint-dir", kept, "--resume")
         self.assertEqual(run.finish()["resumed_from"]["step"], 30)
+
+    def test_a_checkpoint_that_is_not_told_of_is_not_passed_over(self):
+        """fstat fails: "is not a regular file", and so it was damaged."""
+        disk = self.disk()
+        kept = self.kept(disk)
+        before = sorted(os.listdir(kept))
+        disk.begin("unstatable")
+        run = self.start(*JOB, *ONE, "--checkpoint-dir", kept, "--resume",
+                         disk=disk, fault="unstatable")
+        run.finish(1)
+        self.assertRegex(run.error(), r"\Atroupe: \S+/step-0+30/\S+: cannot be "
+                         rf"read \((?:{BROKEN})\).*\n\Z")
+        self.assertEqual(sorted(os.listdir(kept)), before)
 
     def test_a_checkpoint_that_may_not_be_read_is_not_passed_over(self):
         disk = self.disk()

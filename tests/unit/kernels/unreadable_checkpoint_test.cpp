@@ -99,6 +99,29 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_missing_is_damage) {
   BOOST_TEST(damaged[0].folder == folder);
 }
 
+// A link whose mount was late was taken for a damaged checkpoint, and renamed.
+BOOST_AUTO_TEST_CASE(a_link_to_what_is_not_there_is_no_damage) {
+  put(1);
+  const auto folder = put(2);
+  const auto elsewhere = path + "/elsewhere";
+  for (const auto& link : {folder, folder + "/manifest.json",
+                           folder + "/parameters.safetensors"}) {
+    fs::rename(link, elsewhere);
+    fs::create_symlink(elsewhere + ".late", link);
+    std::vector<DamagedCheckpoint> damaged;
+    BOOST_CHECK_EXCEPTION(open_newest(path, damaged), FileError,
+                          [&](const auto& failure) {
+                            return std::string{failure.what()}.starts_with(
+                              link + ": leads to " + elsewhere + ".late");
+                          });
+    BOOST_TEST(damaged.empty());
+    fs::rename(elsewhere, elsewhere + ".late");
+    BOOST_TEST(newest() == 2u);
+    fs::remove(link);
+    fs::rename(elsewhere + ".late", link);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_damaged_one_that_is_set_aside_stays_and_is_none) {
   for (int turn = 0; turn < 2; ++turn) {
     const auto folder = put(2);
