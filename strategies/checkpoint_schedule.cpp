@@ -93,6 +93,13 @@ checkpoints_to_remove(const std::vector<KeptCheckpoint>& there, size_t keep,
     else if (needed != i && (!there[i].old || old_may_go))
       out.push_back(i);
   }
+  if (fresh == 0)
+    return out;
+  // Runs may end before they have as many new ones, again and again.
+  for (size_t i = there.size();
+       i-- > 0 && there.size() - out.size() > 2 * keep;)
+    if (there[i].old && needed != i && std::ranges::count(out, i) == 0)
+      out.push_back(i);
   return out;
 }
 

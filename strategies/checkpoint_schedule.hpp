@@ -66,7 +66,8 @@ struct KeptCheckpoint {
 /// stay. Returns places in the list. One of a step that a newer one replaces
 /// goes. `needed` stays in any case: the run began with it. Of the old ones,
 /// which were `old_at_start`, none goes before there are as many new ones, or
-/// `keep` of them.
+/// `keep` of them; but the oldest do with any new one while more than twice
+/// `keep` are there.
 std::vector<size_t>
 checkpoints_to_remove(const std::vector<KeptCheckpoint>& there, size_t keep,
                       std::optional<size_t> needed, size_t old_at_start);

@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace troupe {
@@ -95,6 +96,7 @@ void CheckpointFolder::remove_old() {
                                       old_.size()))
     if (remove_checkpoint(files_, found[i].folder) && found[i].kept.old)
       ++old_removed_;
+  old_removed_ = std::min(old_removed_, new_.size()); // some were too many
 }
 
 /// Returns whether there may be room now.

@@ -161,6 +161,15 @@ class CheckpointTest(unittest.TestCase):
         self.assertGreater(summary["checkpoints"], 2)
         self.assertEqual(sorted(os.listdir(self.folder)), kept)
 
+    def test_runs_that_write_one_each_keep_twice_as_many_at_most(self):
+        for steps in range(10, 70, 10):
+            with Run(*whole(steps), "--strategy", "one_device",
+                     *self.kept(0, "--checkpoint-keep", "2",
+                                "--resume")) as run:
+                run.finish()
+        self.assertEqual([step_of(name) for name in checkpoints(self.folder)],
+                         [30, 40, 50, 60])
+
     def test_a_link_to_what_is_not_there_is_not_taken_for_damage(self):
         with Run(*whole(40), "--strategy", "one_device",
                  *self.kept()) as run:

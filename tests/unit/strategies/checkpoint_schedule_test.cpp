@@ -117,6 +117,26 @@ BOOST_AUTO_TEST_CASE(old_ones_stay_until_there_are_as_many_new_ones) {
   BOOST_TEST(checkpoints_to_remove(there, 1, {}, 3) == (Places{1, 2, 3}));
 }
 
+// Runs that wrote one checkpoint each removed none.
+BOOST_AUTO_TEST_CASE(runs_that_write_one_each_keep_twice_as_many_at_most) {
+  std::vector<KeptCheckpoint> there;
+  for (uint64_t run = 1; run <= 8; ++run) {
+    for (auto& one : there)
+      one.old = true;
+    const auto old = there.size();
+    there.insert(there.begin(), {run, false});
+    const auto gone = checkpoints_to_remove(
+      there, 2, old == 0 ? std::nullopt : std::optional<size_t>{1}, old);
+    BOOST_TEST(gone == (run > 4 ? Places{4} : Places{}));
+    there.resize(there.size() - gone.size());
+  }
+  // Where the run began stays among them, and so does all before a new one.
+  there = {{5, false}, {4, true}, {3, true}, {2, true}, {1, true}};
+  BOOST_TEST(checkpoints_to_remove(there, 2, 4, 4) == Places{3});
+  there.erase(there.begin());
+  BOOST_TEST(checkpoints_to_remove(there, 1, 0, 4).empty());
+}
+
 BOOST_AUTO_TEST_CASE(where_there_is_no_room_an_old_one_goes_for_each_new_one) {
   std::vector<KeptCheckpoint> there{{30, true}, {20, true}, {10, true}};
   BOOST_TEST(!checkpoint_that_makes_room(there, 0, 0));
