@@ -111,9 +111,12 @@ void CoordinatorState::conclude_if_ready() {
     return;
   if (!course_.begin_outputs())
     return;
-  // A run that is ended early must not leave less than there was.
+  // A run that is ended early must not leave less than there was. What it was
+  // to go on from may be in a mount that is late.
+  const auto& kept = options_.checkpoints;
   const bool goes_on = job_->first_step() > 0
-                       || record_.counts(commits_).rolled_back > 0;
+                       || record_.counts(commits_).rolled_back > 0
+                       || (kept.resume && !kept.fresh);
   const OutputWish wish{digests, options_.save, steps_, stopped && goes_on};
   run_on(
     *outputs_, self_,

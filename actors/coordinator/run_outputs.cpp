@@ -1,18 +1,23 @@
 #include "actors/coordinator/run_outputs.hpp"
 
 #include "kernels/files/atomic_file.hpp"
+#include "kernels/files/file_error.hpp"
 
 namespace troupe {
 namespace {
 
-/// The step of the weights in a file; 0 where there are none, or none is told.
-uint64_t step_saved_in(const std::string& path) {
+/// Why a file may hold weights of a later step than `step`; empty: it holds
+/// none, or tells of none. Where it cannot be read that is not known.
+std::string may_be_newer(const std::string& path, uint64_t step) {
   try {
     const auto metadata = read_safetensors_metadata(path);
-    const auto step = metadata.find("step");
-    return step == metadata.end() ? 0 : std::stoull(step->second);
+    const auto found = metadata.find("step");
+    const auto saved = found == metadata.end() ? 0 : std::stoull(found->second);
+    return saved > step ? path + " has step " + std::to_string(saved) : "";
+  } catch (const FileError& failure) {
+    return says_missing(failure.code()) ? "" : failure.what();
   } catch (const std::exception&) {
-    return 0;
+    return "";
   }
 }
 
@@ -28,16 +33,16 @@ RunOutputs make_outputs(const Job& job, const Snapshot& last,
   }
   if (wish.save.empty())
     return out;
-  const auto newer = wish.leaves_newer ? step_saved_in(wish.save) : 0;
-  const bool aside = newer > wish.step;
+  const auto newer = wish.leaves_newer ? may_be_newer(wish.save, wish.step)
+                                       : "";
+  const bool aside = !newer.empty();
   out.weights = save_weights(
     aside
       ? with_suffix(wish.save, ".step-" + std::to_string(wish.step)).string()
       : wish.save,
     weights_of(job, last), weights_metadata(job, wish.step));
   if (aside)
-    out.weights->line += " (" + wish.save + " has step " + std::to_string(newer)
-                         + ')';
+    out.weights->line += " (" + newer + ')';
   return out;
 }
 

@@ -14,7 +14,8 @@ struct OutputWish {
   bool digests = false;
   std::string save; ///< weights; empty: none
   uint64_t step = 0;
-  /// Weights of a later step are not written over: these go beside them.
+  /// Weights of a later step, and what cannot be read, are not written over:
+  /// these go beside them.
   bool leaves_newer = false;
 };
 

@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -506,6 +507,23 @@ class Endings(OwnFolder):
         self.assertEqual(contents(self.saved), newer)
         self.assertEqual(contents(f"{self.saved}.step-{steps}"),
                          self.weights_after(steps))
+
+    def test_a_run_that_found_no_checkpoint_keeps_newer_weights(self):
+        """The folder of its checkpoints may be a mount that is late."""
+        with open(self.saved, "wb") as file:
+            file.write(with_step(self.weights_after(40), 999_999))
+        newer = contents(self.saved)
+        for resume, kept in (("--resume", True), ("--resume=fresh", False)):
+            shutil.rmtree(self.kept, ignore_errors=True)
+            run = self.start(*ONE_DEVICE, "--steps", "1000000", "--save",
+                             self.saved, "--checkpoint-dir", self.kept, resume)
+            run.wait_for_step(5)
+            run.process.send_signal(signal.SIGTERM)
+            steps = run.finish(143)["steps"]
+            self.assertEqual(contents(self.saved) == newer, kept)
+            self.assertEqual(
+                contents(f"{self.saved}.step-{steps}" if kept else self.saved),
+                self.weights_after(steps))
 
     def test_a_long_name_has_room_for_what_is_added_to_it(self):
         self.start(*ONE_DEVICE, "--steps", "40", "--checkpoint-dir",

@@ -462,6 +462,36 @@ class FileFaults(OwnFolder):
                          rf"read \((?:{BROKEN})\).*\n\Z")
         self.assertEqual(sorted(os.listdir(kept)), before)
 
+    def test_weights_that_cannot_be_read_are_not_written_over(self):
+        """They may be of a later step than a run that is ended early has."""
+        kept, asked = self.path("kept"), "out/w.safetensors"
+        for fault, why in (("unreadable", BROKEN), ("forbidden", FORBIDDEN)):
+            with self.subTest(fault=fault):
+                disk = self.disk()
+                os.mkdir(disk.path("out"))
+                saved = disk.path(asked)
+                self.start(*MODEL, *ONE, "--epochs", "0", "--steps", "10",
+                           "--checkpoint-dir", kept, "--save",
+                           saved).finish()
+                run = self.start(*MODEL, *ONE, "--epochs", "0", "--steps",
+                                 "100000", "--checkpoint-dir", kept,
+                                 "--resume", "--save", saved, disk=disk,
+                                 fault=fault)
+                run.wait_for_step(20)
+                if fault == "forbidden":
+                    os.chmod(saved, 0)
+                else:
+                    disk.begin(fault)
+                run.process.send_signal(signal.SIGTERM)
+                steps = run.finish(143)["steps"]
+                disk.end()
+                self.assertEqual(values(saved), {10.0})
+                self.assertEqual(values(f"{saved}.step-{steps}"),
+                                 {float(steps)})
+                self.said(run, rf"weights saved to \S+\.step-{steps} "
+                          rf"\({saved}: cannot be .*(?:{why})")
+                shutil.rmtree(kept)
+
     def test_a_checkpoint_that_may_not_be_read_is_not_passed_over(self):
         disk = self.disk()
         kept = self.kept(disk)
