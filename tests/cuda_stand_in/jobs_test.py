@@ -1,6 +1,6 @@
 """Whole jobs on devices that are stand-ins: the same weights whichever of them
 computed, and in spite of kills and of devices that fail."""
-# ctest: TIMEOUT 900
+# ctest: TIMEOUT 1800
 
 import os
 import sys
