@@ -290,8 +290,8 @@ void AgentLink::on_message(const Json& message) {
     if (state_ != State::starting)
       return; // said once
     Here here;
-    message.at("version").get_to(here.version);
-    message.at("host").get_to(here.host);
+    here.version = bounded(message.at("version"));
+    here.host = bounded(message.at("host"));
     message.at("time_s").get_to(here.time_s);
     message.at("address").get_to(here.address);
     message.at("client").get_to(here.client);

@@ -52,8 +52,7 @@ std::string found_in_path(const std::string& program) {
   const auto* path = std::getenv("PATH");
   std::istringstream in{path != nullptr ? path : "/usr/bin:/bin"};
   for (std::string folder; std::getline(in, folder, ':');)
-    if (const auto file = folder + '/' + program;
-        ::access(file.c_str(), X_OK) == 0)
+    if (auto file = folder + '/' + program; ::access(file.c_str(), X_OK) == 0)
       return file;
   throw InputError(program
                    + " is not installed here (package openssh-client): name "

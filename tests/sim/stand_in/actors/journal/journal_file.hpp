@@ -3,6 +3,7 @@
 #include "tests/sim/voter_disk.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -20,6 +21,8 @@ public:
     else
       disk_->open();
   }
+  JournalFile(JournalFile&& other) noexcept
+    : disk_(std::exchange(other.disk_, nullptr)) {}
 
   std::vector<JournalEvent> events() const { return disk_->events; }
   void append(std::vector<JournalEvent>& events) { disk_->append(events); }
