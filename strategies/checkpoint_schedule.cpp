@@ -106,12 +106,16 @@ checkpoints_to_remove(const std::vector<KeptCheckpoint>& there, size_t keep,
 std::optional<size_t>
 checkpoint_that_makes_room(const std::vector<KeptCheckpoint>& there,
                            std::optional<size_t> needed, size_t removed) {
-  if (count_new(there) <= removed)
+  const auto oldest = [&](bool old) -> std::optional<size_t> {
+    for (size_t i = there.size(); i-- > 0;)
+      if (there[i].old == old && needed != i)
+        return i;
     return std::nullopt;
-  for (size_t i = there.size(); i-- > 0;)
-    if (there[i].old && needed != i)
-      return i;
-  return std::nullopt;
+  };
+  const auto fresh = count_new(there);
+  if (const auto old = oldest(true); old && fresh > removed)
+    return old;
+  return fresh > 1 ? oldest(false) : std::nullopt;
 }
 
 } // namespace troupe

@@ -72,7 +72,8 @@ std::vector<size_t>
 checkpoints_to_remove(const std::vector<KeptCheckpoint>& there, size_t keep,
                       std::optional<size_t> needed, size_t old_at_start);
 /// The one to remove where there is no room for another: the oldest of the old
-/// ones, once for each new one. `removed`: so many old ones are gone already.
+/// ones, once for each new one, or else the oldest of several new ones.
+/// `removed`: so many old ones are gone already.
 std::optional<size_t>
 checkpoint_that_makes_room(const std::vector<KeptCheckpoint>& there,
                            std::optional<size_t> needed, size_t removed);

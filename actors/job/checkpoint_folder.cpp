@@ -106,7 +106,8 @@ bool CheckpointFolder::make_room() {
     checkpoint_that_makes_room(steps_of(found), needed_of(found), old_removed_);
   if (!oldest || !remove_checkpoint(files_, found[*oldest].folder))
     return false;
-  ++old_removed_;
+  if (found[*oldest].kept.old)
+    ++old_removed_;
   return true;
 }
 
