@@ -12,6 +12,7 @@
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <sched.h>
 
@@ -225,6 +226,22 @@ Surroundings surroundings_of_process() {
 
 namespace {
 
+/// Such a name would be written elsewhere under another one: journals, frames
+/// and summaries are UTF-8.
+void refuse_foreign_bytes(const std::vector<std::string>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (is_utf8(arguments[i]))
+      continue;
+    const bool is_value = i > 0 && arguments[i - 1].starts_with("--")
+                          && arguments[i - 1] != "--"
+                          && !arguments[i].starts_with("--");
+    throw UsageError((is_value ? arguments[i - 1] + ' ' : std::string{})
+                     + shown_text(arguments[i])
+                     + ": has bytes that are not UTF-8 (each is shown as ?); "
+                       "give the file or folder another name");
+  }
+}
+
 /// Tasks of srun are alike but for their numbers.
 RoleId role_of(const std::string& name, const SlurmWords& slurm, bool& paired) {
   if (name == "coordinator" || name.find(':') != std::string::npos
@@ -241,6 +258,7 @@ RoleId role_of(const std::string& name, const SlurmWords& slurm, bool& paired) {
 
 Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings) {
+  refuse_foreign_bytes(arguments);
   auto line = parse_command_line(arguments);
   Settings settings;
   settings.command = line.command;

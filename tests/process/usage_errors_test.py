@@ -53,6 +53,21 @@ class UsageErrors(unittest.TestCase):
             path.write_bytes(content)
         return ["--data", f"mnist:{folder}"]
 
+    def test_names_that_are_no_utf8_are_refused(self):
+        # With processes files were written under other names, without a word.
+        name = os.fsdecode(b"b\xff")
+        told = r"b\?: has bytes that are not UTF-8 .*another name"
+        for flag in ("save", "checkpoint-dir", "log-dir", "flight", "report",
+                     "summary", "timeline", "journal", "initial-weights"):
+            for way in (["--strategy", "one_device"], SERVED):
+                self.check(["train", *DIGITS, *way, "--epochs", "1",
+                            f"--{flag}", name], 2, rf"--{flag} {told}")
+        self.check(["train", "--data", f"csv:{name}"], 2, rf"--data csv:{told}")
+        self.check(["train", *DIGITS, f"--save={name}"], 2, rf"--save={told}")
+        self.check(["checkpoint", "ls", name], 2, told)
+        self.check(["launch", "-H", "localhost", "--", "train", *DIGITS,
+                    "--save", name], 2, rf"--save {told}")
+
     def check(self, arguments, status, pattern, environment=None):
         """Runs the program twice, loud and quiet, and checks its answer."""
         before = self.listing()
