@@ -96,7 +96,7 @@ struct Program {
   }
   sigset_t held; // until it watches for them
   sigemptyset(&held);
-  for (int one : {SIGINT, SIGTERM, SIGHUP})
+  for (int one : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
     sigaddset(&held, one);
   pthread_sigmask(SIG_SETMASK, &held, nullptr);
   if (program.image >= 0)

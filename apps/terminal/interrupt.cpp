@@ -39,12 +39,12 @@ bool is_ignored(int signal) {
 } // namespace
 
 void hold_signals() {
-  const auto held = set_of({SIGINT, SIGTERM, SIGHUP});
+  const auto held = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 
 void let_signals_go() {
-  const auto held = set_of({SIGINT, SIGTERM, SIGHUP});
+  const auto held = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
   pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
 }
 
@@ -100,6 +100,8 @@ struct Interrupt::State {
         stand_still();
         continue;
       }
+      if (signal == SIGUSR1 || signal == SIGUSR2)
+        signal = SIGTERM;
       const std::lock_guard guard{mutex};
       if (received == 0) {
         first = Clock::now();
@@ -119,7 +121,7 @@ Interrupt::Interrupt(bool supervised, const char* line)
   state_->line = line;
   signal(SIGPIPE, SIG_IGN);
   auto watched = set_of({SIGINT, SIGTERM});
-  for (int one : {SIGHUP, SIGTSTP})
+  for (int one : {SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2})
     if (!is_ignored(one))
       sigaddset(&watched, one);
   auto blocked = watched;

@@ -6,13 +6,16 @@
 
 namespace troupe {
 
-/// Holds SIGINT, SIGTERM and SIGHUP back until an Interrupt watches them, or
-/// they are let go: so none ends the process before it can end in good order.
+/// Holds SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 back until an Interrupt
+/// watches them, or they are let go: so none ends the process before it can end
+/// in good order.
 void hold_signals();
 void let_signals_go();
 
 /// Watches what asks a run to end, on a thread of its own: SIGINT, SIGTERM, and
 /// SIGHUP (a terminal that closes) unless it is ignored, as `nohup` has it.
+/// SIGUSR1 and SIGUSR2, with which Slurm warns (`--signal=USR1@60`), are SIGTERM
+/// unless they are ignored.
 /// Construct it before any other thread starts, so that they inherit the
 /// blocked mask. The first signal is a reason to end; it ends the process at
 /// once as long as nobody has asked for the reason (data are still being read).

@@ -463,6 +463,22 @@ class Endings(OwnFolder):
         self.assertEqual(metadata_of(self.saved)["step"],
                          str(summary["steps"]))
 
+    def test_slurms_early_warning_ends_a_run_as_sigterm_does(self):
+        # The launcher died of it, saved nothing and left its folder.
+        for way in ("one_device", "served"):
+            for warning in (signal.SIGUSR1, signal.SIGUSR2):
+                with self.subTest(way=way, warning=warning):
+                    run = self.start(*WAYS[way], "--steps", str(LASTING),
+                                     "--save", self.saved)
+                    run.wait_for_step(5)
+                    for pid in (run.process.pid, *run.children().values()):
+                        send(pid, warning)
+                    summary = run.finish(143)
+                    self.assertEqual(metadata_of(self.saved)["step"],
+                                     str(summary["steps"]))
+                    self.check_nothing_is_left(run)
+                    os.remove(self.saved)
+
     def test_all_workers_that_are_told_to_leave_end_the_run(self):
         for way, names in (("replicas", ("worker:0", "worker:1")),
                            ("served", ("ps:0", "ps:1"))):
