@@ -119,10 +119,14 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
     interrupt.removes(run.flight);
   }
   std::optional<FolderLock> recorders;
-  if (!settings.flight.empty() && !recorders.emplace(run.flight).held())
-    throw InputError(
-      "--flight " + run.flight + ": another run has its recorders there, "
-      + recorders->holder() + "; wait for its end, or name another folder");
+  const auto keep_recorders = [&](const std::string& flag) {
+    if (!recorders.emplace(run.flight).held())
+      throw InputError(
+        flag + run.flight + ": another run has its recorders there, "
+        + recorders->holder() + "; wait for its end, or name another folder");
+  };
+  if (!settings.flight.empty())
+    keep_recorders("--flight ");
   if (!run.flight.empty()) // roles may run elsewhere
     run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {
@@ -138,6 +142,8 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
     run.events.note("devices of PJRT plugins were tried with XLA on CPUs, not "
                     "on a TPU: docs/tpu.md");
   RoleOutput output{settings.log_dir}; // the folder is this run's alone
+  if (!recorders && !own_flight && !run.flight.empty())
+    keep_recorders("--log-dir " + settings.log_dir + ": ");
   if (!settings.job.processes) {
     auto result = run_in_process(run, load_job_data(settings.job));
     return end_run(result);

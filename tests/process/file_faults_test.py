@@ -587,6 +587,25 @@ class FileFaults(OwnFolder):
         sixth.process.send_signal(signal.SIGINT)
         sixth.finish(130)
 
+    def test_the_recorders_of_a_log_dir_are_one_runs_alone(self):
+        logs = self.path("logs")
+        endless = [*MODEL, "--epochs", "100000"]
+        ways = {"--log-dir": logs, "--flight": os.path.join(logs, "flight")}
+        for (own, own_place), (other, place) in (
+                ways.items(), reversed(ways.items())):
+            for way in (ONE, PROCESSES):
+                with self.subTest(own=own, way=way):
+                    first = self.start(*endless, *way, own, own_place)
+                    first.wait_for_step(1)
+                    second = self.start(*JOB, *ONE, other, place)
+                    second.finish(1)
+                    self.assertRegex(
+                        second.error(), rf"\Atroupe: {other} {place}: "
+                        r"(\S+: )?another run has its recorders there, process "
+                        rf"{first.process.pid} [^\n]*\n\Z")
+                    first.process.send_signal(signal.SIGINT)
+                    first.finish(130)
+
     def test_the_name_that_a_killed_launcher_took_for_its_journal_is_free(self):
         journal = self.path("run.db")
         with open(journal, "wb"):
