@@ -134,8 +134,8 @@ private:
   std::set<RoleId> roles_;
   std::set<RoleId> guests_;
   std::set<RoleId> supervised_; ///< of those that came unasked
-  std::set<RoleId> proven_;  ///< have been members of an epoch
-  std::set<RoleId> retired_; ///< for good
+  std::set<RoleId> proven_;     ///< have been members of an epoch
+  std::set<RoleId> retired_;    ///< for good
   std::map<RoleKind, uint32_t> next_index_;
   std::map<uint32_t, double> costs_;
   std::optional<Change> change_;

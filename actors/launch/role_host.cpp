@@ -30,6 +30,7 @@
 #include "actors/worker/worker.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/files/file_pages.hpp"
 #include "kernels/files/safetensors.hpp"
 
 #include <algorithm>
@@ -359,6 +360,8 @@ reach_coordinator(caf::actor_system& system, const RoleProcessOptions& options,
                                                  trials, waiting));
 }
 
+const std::string undoes_steps = "its death will undo steps: ";
+
 /// A role of this process: its line to the coordinator, and its actor. The
 /// options outlive it.
 class HostedRole {
@@ -385,7 +388,7 @@ public:
       kept_->belong_to(info_.job);
       state_descriptor_ = kept_->descriptor();
       if (!kept_->why().empty())
-        waiting.tell("its death will undo steps: " + kept_->why());
+        waiting.tell(undoes_steps + kept_->why());
     }
     context_.job_id = info_.job;
     context_.incarnation = info_.incarnation;
@@ -399,7 +402,7 @@ public:
 
   /// Plays it, with the data of its process.
   void begin(caf::actor_system& system, std::shared_ptr<const Job> job,
-             const JobData& data, RoleLinks& links) {
+             const JobData& data, RoleLinks& links, const Waiting& waiting) {
     context_.job = std::move(job);
     context_.data = data;
     const auto& plan = context_.job->plan;
@@ -415,7 +418,7 @@ public:
     if (context_.job->is_read_for(context_.role.kind))
       context_.data.train = samples_of_readers(system, context_,
                                                links.messages());
-    actor_ = spawn_role(system, context_, state_descriptor_);
+    actor_ = spawn_kept(system, waiting);
     if (context_.role.kind == RoleKind::reader)
       links.messages()->accept(local_name(context_.job_id, context_.role),
                                link_terms(*context_.job, context_.role),
@@ -446,6 +449,22 @@ public:
   const caf::strong_actor_ptr& actor() const { return actor_; }
 
 private:
+  /// Where a file for its states has no room, they lie in its own memory.
+  caf::strong_actor_ptr spawn_kept(caf::actor_system& system,
+                                   const Waiting& waiting) {
+    try {
+      return spawn_role(system, context_, state_descriptor_);
+    } catch (const NoRoomError& failure) {
+      if (!kept_)
+        throw;
+      waiting.tell(undoes_steps + failure.what());
+      forget();
+      kept_.reset();
+      state_descriptor_ = -1;
+    }
+    return spawn_role(system, context_, state_descriptor_);
+  }
+
   const RoleProcessOptions& options_;
   int state_descriptor_;
   EndsWithScope line_end_;
@@ -501,7 +520,7 @@ void run_role_process(const RoleProcessOptions& asked) {
     links.emplace(system, link_options(*job, options, config.tls()),
                   first.context().metrics, trials);
     for (auto& role : roles) {
-      role.begin(system, job, data, *links);
+      role.begin(system, job, data, *links, waiting);
       self->monitor(caf::actor_cast<caf::actor_addr>(role.actor()));
     }
     for (auto& role : roles)

@@ -316,7 +316,7 @@ private:
   std::shared_ptr<LocalGroups> groups_; ///< where roles are actors
   std::map<RoleId, Running> running_;
   std::set<RoleId> added_;   ///< as coordinators asked for
-  std::set<RoleId> retired_;  ///< they have left, or are leaving
+  std::set<RoleId> retired_; ///< they have left, or are leaving
   size_t coordinators_ = options_.coordinators.size(); ///< not told to end
   bool over_ = false;
 };

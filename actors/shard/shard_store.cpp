@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/job/shard_tables.hpp"
+#include "kernels/files/file_pages.hpp"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -111,17 +112,29 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
               && ftruncate(descriptor, static_cast<off_t>(bytes_)) != 0)))
     throw std::runtime_error(std::string{"shard state: "}
                              + std::strerror(errno));
+  bounded_ = descriptor >= 0 && lies_in_bounds(descriptor);
+  take_first(first, job_id);
   auto* address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags,
                        descriptor, 0);
   if (address == MAP_FAILED)
     throw std::runtime_error("shard state of " + std::to_string(bytes_)
                              + " bytes: " + std::strerror(errno));
   memory_ = static_cast<std::byte*>(address);
+  try {
+    begin_with(first, job_id);
+  } catch (...) {
+    munmap(memory_, bytes_);
+    throw;
+  }
+}
+
+void ShardStore::begin_with(const std::vector<uint32_t>& first,
+                            uint64_t job_id) {
   auto& header = *reinterpret_cast<Header*>(memory_);
   taken_over_ = header.magic.load() == magic && header.job == job_id
                 && header.bytes == bytes_;
   if (taken_over_) {
-    for (const auto& slice : slices)
+    for (const auto& slice : job_.plan.slices)
       if (record(slice.id).word.load() == unwritten)
         initialise(slice.id);
       else if (slice.sparse() && holds(slice.id))
@@ -133,6 +146,33 @@ ShardStore::ShardStore(const Job& job, const std::vector<uint32_t>& first,
   header.job = job_id;
   header.bytes = bytes_;
   header.magic.store(magic);
+}
+
+/// The memory that it begins with, all at once: whoever is refused is told the
+/// sum. What is taken over has its own.
+void ShardStore::take_first(const std::vector<uint32_t>& first,
+                            uint64_t job_id) {
+  if (!bounded_)
+    return;
+  std::vector<FileRange> ranges{{0, records_end()}};
+  if (!is_of(descriptor_, job_id))
+    for (auto id : first)
+      ranges.push_back({offsets_[id], slice_bytes(id)});
+  take_pages(descriptor_, ranges);
+}
+
+void ShardStore::take_slice(uint32_t id) {
+  const FileRange range{offsets_[id], slice_bytes(id)};
+  if (bounded_)
+    take_pages(descriptor_, {&range, 1});
+}
+
+uint64_t ShardStore::records_end() const {
+  return offsets_.empty() ? bytes_ : offsets_.front();
+}
+
+uint64_t ShardStore::slice_bytes(uint32_t id) const {
+  return rounded(2 * bank_bytes_[id], page_bytes());
 }
 
 void ShardStore::open_table(uint32_t id, uint64_t version) {
@@ -213,6 +253,7 @@ ShardStore::Target ShardStore::bank(uint32_t slice, uint64_t updates) const {
 void ShardStore::initialise(uint32_t id) {
   auto& entry = record(id);
   entry.word.store(unwritten);
+  take_slice(id);
   if (beginning_)
     return restore(id);
   const auto& slice = job_.plan.slices[id];
@@ -271,6 +312,7 @@ void ShardStore::reset(const std::vector<uint32_t>& slices,
 
 ShardStore::Target ShardStore::replace(uint32_t slice, uint64_t version) {
   record(slice).word.store(absent);
+  take_slice(slice);
   if (job_.plan.slices[slice].sparse()) {
     if (!tables_[slice])
       open_table(slice, 0);
@@ -291,8 +333,7 @@ void ShardStore::drop(uint32_t slice) {
   if (tables_[slice])
     tables_[slice]->clear();
   tables_[slice].reset();
-  madvise(memory_ + offsets_[slice],
-          rounded(2 * bank_bytes_[slice], page_bytes()), MADV_REMOVE);
+  madvise(memory_ + offsets_[slice], slice_bytes(slice), MADV_REMOVE);
 }
 
 uint64_t ShardStore::lineage(uint32_t slice) const {

@@ -36,7 +36,8 @@ public:
   /// is taken over when it belongs to the same job, otherwise version 0 of
   /// the slices `first` is written: the initial parameters, a pure function of
   /// the seed; or what Job::beginning has.
-  /// Errors: std::runtime_error when the memory cannot be had.
+  /// Errors: std::runtime_error when the memory cannot be had; NoRoomError of
+  /// a file that lies in bounds, then and of a slice that is taken in later.
   ShardStore(const Job& job, const std::vector<uint32_t>& first,
              uint64_t job_id, int descriptor);
   ~ShardStore();
@@ -128,6 +129,11 @@ private:
   Record& record(uint32_t slice) const;
   /// Where the result of so many updates lies.
   Target bank(uint32_t slice, uint64_t updates) const;
+  void begin_with(const std::vector<uint32_t>& first, uint64_t job_id);
+  void take_first(const std::vector<uint32_t>& first, uint64_t job_id);
+  void take_slice(uint32_t slice);
+  uint64_t records_end() const;
+  uint64_t slice_bytes(uint32_t slice) const;
   void initialise(uint32_t slice);
   void restore(uint32_t slice);
   void open_table(uint32_t slice, uint64_t version);
@@ -138,6 +144,7 @@ private:
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
   int descriptor_;
+  bool bounded_ = false; ///< lies_in_bounds()
   uint32_t slots_ = 0;
   size_t max_values_ = 0;
   size_t scalars_bytes_ = 0; ///< of one round of one step

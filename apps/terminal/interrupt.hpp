@@ -14,15 +14,14 @@ void let_signals_go();
 
 /// Watches what asks a run to end, on a thread of its own: SIGINT, SIGTERM, and
 /// SIGHUP (a terminal that closes) unless it is ignored, as `nohup` has it.
-/// SIGUSR1 and SIGUSR2, with which Slurm warns (`--signal=USR1@60`), are SIGTERM
-/// unless they are ignored.
-/// Construct it before any other thread starts, so that they inherit the
-/// blocked mask. The first signal is a reason to end; it ends the process at
-/// once as long as nobody has asked for the reason (data are still being read).
-/// So does a second one, but for a SIGHUP, or another within a moment: shells,
-/// `timeout` and service managers say the same twice. Of a role that a launcher
-/// started, which would take that for a failure, the first one waits until the
-/// reason is asked for.
+/// SIGUSR1 and SIGUSR2, with which Slurm warns (`--signal=USR1@60`), are
+/// SIGTERM unless they are ignored. Construct it before any other thread
+/// starts, so that they inherit the blocked mask. The first signal is a reason
+/// to end; it ends the process at once as long as nobody has asked for the
+/// reason (data are still being read). So does a second one, but for a SIGHUP,
+/// or another within a moment: shells, `timeout` and service managers say the
+/// same twice. Of a role that a launcher started, which would take that for a
+/// failure, the first one waits until the reason is asked for.
 ///
 /// SIGPIPE is ignored: that nobody reads any more is no reason to end.
 class Interrupt {

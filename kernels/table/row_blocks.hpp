@@ -65,6 +65,7 @@ public:
   uint64_t bytes() const { return memory_.bytes() + index_.bytes(); }
   IdPages present() const;
   std::byte* undo() const { return memory_.undo(); }
+  void need_undo(uint64_t bytes) { memory_.need_undo(bytes); }
 
   kernels::RowBlock* at(uint64_t block) const { return memory_.at(block); }
   PackedRows packed(kernels::RowBlock* block) const {

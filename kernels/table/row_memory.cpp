@@ -1,6 +1,7 @@
 #include "kernels/table/row_memory.hpp"
 
 #include "kernels/base/require.hpp"
+#include "kernels/files/file_pages.hpp"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -25,6 +26,8 @@ constexpr uint64_t max_slab_bytes = uint64_t{1} << 20;
 /// it needs. Where rows are few, most of a size's slab would be free.
 constexpr uint64_t sizes_to_double = 8;
 constexpr uint64_t sizes_to_double_few = 2;
+/// Taken of a file at a time for what undoes an update.
+constexpr uint64_t undo_piece = uint64_t{64} << 10;
 /// Slabs in the bytes of a limit, at least.
 constexpr uint64_t slabs_in_limit = 16;
 
@@ -97,6 +100,9 @@ RowMemory::RowMemory(RowShape shape, int descriptor, uint64_t offset)
           || (found.st_size < size && ftruncate(descriptor, size) != 0)))
     throw std::runtime_error(std::string{"a table's memory: "}
                              + std::strerror(errno));
+  bounded_ = descriptor >= 0 && lies_in_bounds(descriptor);
+  take_file(0, page_bytes);
+  take_file(undo_begin, undo_taken_);
   const int flags = descriptor >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   auto* address = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE,
                        flags | MAP_NORESERVE, descriptor,
@@ -115,6 +121,22 @@ RowMemory::~RowMemory() {
   munmap(memory_, max_bytes);
 }
 
+/// Before it is touched.
+void RowMemory::take_file(uint64_t begin, uint64_t bytes) {
+  if (!bounded_)
+    return;
+  const FileRange range{offset_ + begin, bytes};
+  take_pages(descriptor_, {&range, 1});
+}
+
+void RowMemory::need_undo(uint64_t bytes) {
+  if (!bounded_ || bytes <= undo_taken_)
+    return;
+  const auto end = rounded(bytes, undo_piece);
+  take_file(undo_begin + undo_taken_, end - undo_taken_);
+  undo_taken_ = end;
+}
+
 RowMemory::Head& RowMemory::head() const {
   return *reinterpret_cast<Head*>(memory_);
 }
@@ -125,7 +147,12 @@ void RowMemory::clear() {
   empty_.clear();
   for (auto& list : roomy_)
     list.clear();
-  madvise(memory_, max_bytes, descriptor_ >= 0 ? MADV_REMOVE : MADV_DONTNEED);
+  // Pages that are read whatever there is stay taken.
+  const int gives = descriptor_ >= 0 ? MADV_REMOVE : MADV_DONTNEED;
+  madvise(memory_ + page_bytes, undo_begin - page_bytes, gives);
+  madvise(undo() + page_bytes, max_undo_bytes - page_bytes, gives);
+  std::memset(undo(), 0, page_bytes);
+  undo_taken_ = page_bytes;
   head().shape = fingerprint(shape_);
   head().end.store(page_bytes);
   head().magic.store(magic);
@@ -210,6 +237,7 @@ uint32_t RowMemory::new_slab(uint32_t size) {
       throw std::runtime_error("a part of a table is above "
                                + std::to_string(max_bytes - max_undo_bytes)
                                + " bytes; add shards or limit its bytes");
+    take_file(begin(id), slab_bytes_);
     slabs_.emplace_back();
     slabs_[id].touched = first_block(id);
   }

@@ -68,7 +68,8 @@ public:
 
   /// Maps the range [offset, offset + max_bytes) of `descriptor`, which is
   /// made long enough; -1: anonymous memory.
-  /// Errors: std::runtime_error when it cannot be had.
+  /// Errors: std::runtime_error when it cannot be had, NoRoomError of one that
+  /// lies in bounds.
   RowMemory(RowShape shape, int descriptor, uint64_t offset);
   ~RowMemory();
   RowMemory(const RowMemory&) = delete;
@@ -85,6 +86,7 @@ public:
   }
   /// A free block of so many bytes or some more; it counts as free until it
   /// says what it is filled with.
+  /// Errors: NoRoomError where the file lies in bounds.
   uint64_t take(uint64_t bytes);
   /// The block is free from here on.
   void give(uint64_t block);
@@ -100,10 +102,12 @@ public:
 
   /// Room for the rows as they were before an update, apart from all blocks.
   static constexpr uint64_t max_undo_bytes = max_bytes / 4;
-  std::byte* undo() { return memory_ + (max_bytes - max_undo_bytes); }
-  const std::byte* undo() const {
-    return memory_ + (max_bytes - max_undo_bytes);
-  }
+  static constexpr uint64_t undo_begin = max_bytes - max_undo_bytes;
+  std::byte* undo() { return memory_ + undo_begin; }
+  const std::byte* undo() const { return memory_ + undo_begin; }
+  /// Its first so many bytes are to be written.
+  /// Errors: NoRoomError where the file lies in bounds.
+  void need_undo(uint64_t bytes);
 
 private:
   struct Head;
@@ -135,12 +139,15 @@ private:
   void unshelve(uint32_t slab);
   uint32_t new_slab(uint32_t size);
   void walk();
+  void take_file(uint64_t begin, uint64_t bytes);
   Head& head() const;
 
   RowShape shape_;
   std::byte* memory_ = nullptr;
   int descriptor_ = -1;
   uint64_t offset_ = 0;
+  bool bounded_ = false; ///< lies_in_bounds()
+  uint64_t undo_taken_ = page_bytes;
   uint64_t slab_bytes_ = 0;
   std::vector<uint64_t> sizes_; ///< bytes of blocks
   std::vector<Slab> slabs_;

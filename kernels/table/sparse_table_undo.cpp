@@ -61,6 +61,7 @@ void SparseTable::write_undo(const RowList& ids, bool blocks_stay) {
   const auto& visits = blocks_.visits(ids);
   auto* group = reinterpret_cast<UndoGroup*>(&head + 1);
   uint64_t at = sizeof(UndoHead) + visits.size() * sizeof(UndoGroup);
+  blocks_.need_undo(at);
   const auto row_bytes = blocks_.shape().row_bytes();
   blocks_.for_visits(ids, [&](const RowList::Visit& visit, RowBlock* block) {
     *group = {0, at, visit.end - visit.begin, 0};
@@ -72,6 +73,7 @@ void SparseTable::write_undo(const RowList& ids, bool blocks_stay) {
     if (at + most > kernels::RowMemory::max_undo_bytes)
       throw std::runtime_error("a step touches more rows of a table than one "
                                "shard can keep; add shards");
+    blocks_.need_undo(at + most);
     write_group(*group, visit, ids, block);
     at += group->rows * row_bytes;
     if (group->block == 0)

@@ -14,6 +14,7 @@ import subprocess
 import time
 import unittest
 
+import clicks
 from cluster import ENDLESS, TROUPE, Run, wait_for
 from own_folder import OwnFolder
 from roles import Role
@@ -206,6 +207,56 @@ class ByHandAgain(OwnFolder):
             member.finish(0, 10)
         self.check([])
         self.assertFalse(os.path.exists(kept_memory(address, "ps:0")))
+
+    # --- a machine with little memory for files -------------------------------
+
+    def on_small_memory(self, kib):
+        """What stands before a command whose /dev/shm has so much, and which
+        says at its end what is left there."""
+        inside = ["unshare", "--mount"]
+        if os.geteuid() != 0:
+            inside += ["--user", "--map-root-user"]
+        mount = f"mount -t tmpfs -o size={kib}k none /dev/shm"
+        tried = subprocess.run([*inside, "sh", "-c", mount],
+                               capture_output=True, text=True)
+        if tried.returncode != 0:
+            self.skipTest(f"no mount namespaces here: {tried.stderr}")
+        return [*inside, "sh", "-c",
+                f'{mount} && "$0" "$@"; status=$?; echo left: '
+                "$(ls /dev/shm); exit $status"]
+
+    def test_a_state_without_room_in_dev_shm_is_kept_in_the_process(self):
+        """It died of SIGBUS, without a word, and left its file."""
+        coordinator = self.coordinator()
+        address = coordinator.address()
+        shard = Role(self.addCleanup, "ps:0", "--coordinator", address,
+                     "--certificates", self.certificates,
+                     on=self.on_small_memory(512))
+        workers = [self.member(name, address) for name in MEMBERS[1:]]
+        coordinator.finish()
+        for member in (shard, *workers):
+            member.finish(0, 10)
+        self.check([])
+        self.assertRegex(
+            shard.output(), r"ps:0: its death will undo steps: "
+            r"/dev/shm/troupe-\d+-[0-9a-f]{16}: 1(\.\d)? MiB are needed there and "
+            r"512 KiB are free; make it larger \(docker run --shm-size\)\n")
+        self.assertTrue(shard.output().endswith("left:\n"), shard.output())
+
+    def test_a_table_that_outgrows_dev_shm_is_a_line(self):
+        coordinator = Role(
+            self.addCleanup, "coordinator", "--certificates", self.certificates,
+            *clicks.job(steps="2000"), *clicks.SERVED, "--tables", "sparse",
+            "--workers", "1", "--ps", "1")
+        address = coordinator.address()
+        shard = Role(self.addCleanup, "ps:0", "--coordinator", address,
+                     "--certificates", self.certificates,
+                     on=self.on_small_memory(3600))
+        worker = self.member("worker:0", address)
+        self.assertRegex(shard.finish(1), r"\Atroupe: ps:0: [^\n]*/dev/shm/\S+: "
+                         r"\S+ \S+ are needed there and [^\n]*\n\Z")
+        for member in (coordinator, worker):
+            member.stop()
 
     # --- many that come one after the other -----------------------------------
 

@@ -89,13 +89,13 @@ struct ClusterState {
   ReachedSteps switches_; ///< the same: of consistency
   uint32_t changed_ = 0;
   uint32_t switched_ = 0;
-  bool removes_ = false;     ///< a worker's leave was asked for
-  std::set<uint32_t> quick_; ///< shards that are back at once
+  bool removes_ = false;      ///< a worker's leave was asked for
+  std::set<uint32_t> quick_;  ///< shards that are back at once
   std::vector<RoleId> added_; ///< as coordinators asked for
-  std::set<RoleId> leaving_; ///< they are not started again
-  std::set<RoleId> gone_;    ///< the same, for good, and nobody was told
-  uint64_t step_ = 0;        ///< furthest seen
-  std::string last_note_;    ///< of the coordinator
+  std::set<RoleId> leaving_;  ///< they are not started again
+  std::set<RoleId> gone_;     ///< the same, for good, and nobody was told
+  uint64_t step_ = 0;         ///< furthest seen
+  std::string last_note_;     ///< of the coordinator
   uint64_t computed_ = 0;
   uint32_t took_effect_ = 0;
   bool memory_lost_ = false;

@@ -102,7 +102,7 @@ private:
   uint32_t supervisor_process_ = 0;
   std::map<RoleId, Member> members_;
   std::vector<RoleId> added_; ///< as coordinators asked for
-  std::set<RoleId> leaving_; ///< they are not started again
+  std::set<RoleId> leaving_;  ///< they are not started again
 
   sim::ReachedSteps triggers_; ///< of faults
   sim::ReachedSteps changes_;  ///< when one is asked for
