@@ -338,9 +338,10 @@ std::vector<RankRange> EpochPlan::unreported(uint64_t version,
                                              bool lost) const {
   if (!is_served() || is_staged()) // stages take a step anew, and tell of it
     return {};
-  if (lost)
-    return {{0, plan_.virtual_ranks}};
-  return plan_.dense_reduced ? std::vector<RankRange>{} : orphaned(version);
+  if (plan_.dense_reduced)
+    return lost ? std::vector<RankRange>{{0, plan_.virtual_ranks}}
+                : std::vector<RankRange>{};
+  return orphaned(version);
 }
 
 void EpochPlan::undo() {

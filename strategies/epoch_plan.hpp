@@ -50,8 +50,8 @@ struct EpochDecision {
   /// it, the step is not committed, and may have to be computed again.
   std::map<uint32_t, uint64_t> owners;
   /// The ranks of the step that the epoch begins with of which nobody is going
-  /// to report: those who had them are gone, or so is the coordinator that they
-  /// told.
+  /// to report, since those who had them are gone. Who is here says again what
+  /// it has reported, before it has sealed (role/kept_reports.hpp).
   std::vector<RankRange> unreported;
 };
 
@@ -86,7 +86,8 @@ public:
     uint64_t committed = 0; ///< steps
     KnownLeases leases{};   ///< where they are handed out
     /// Members reported to another coordinator, or lost their connection: what
-    /// was reported of the step under way may be gone.
+    /// was reported of the step under way may be gone where dense parameters
+    /// are reduced among workers.
     bool reports_lost = false;
     /// Members of the newest epoch, by incarnation, where they told another
     /// coordinator of more than this one may know; but for those that are gone

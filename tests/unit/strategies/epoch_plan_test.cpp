@@ -272,12 +272,19 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_left_alone_has_all_ranks) {
   BOOST_TEST((plan.workers() == std::set<uint32_t>{1}));
 }
 
-BOOST_AUTO_TEST_CASE(reports_that_died_with_their_connection_are_not_awaited) {
+// Symptom: after a coordinator's death the step under way was committed before
+// its reports were there, now and then, and shown without its loss.
+BOOST_AUTO_TEST_CASE(reports_that_are_said_again_are_awaited) {
   Chains it;
   auto known = steps(5);
   known.reports_lost = true;
-  const auto epoch = it.plan.decide(it.seals({head, tail}, 6), known, 2);
-  BOOST_TEST((epoch.unreported == Ranges{{0, 4}}));
+  auto seals = it.seals({head, tail}, 6);
+  BOOST_TEST(it.plan.decide(seals, known, 2).unreported.empty());
+  for (auto& slice : seals[tail].slices)
+    slice.held = {{2, 3}}; // of one that is gone
+  for (auto& slice : seals[head].slices)
+    slice.held = {{2, 3}};
+  BOOST_TEST((it.plan.decide(seals, known, 3).unreported == Ranges{{2, 3}}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_rolled_back_is_held_by_nobody) {
