@@ -415,7 +415,7 @@ class Endings(OwnFolder):
         self.assertEqual(contents(self.saved), self.weights_after(
             summary["steps"]))
 
-    def test_a_coordinator_that_stands_still_is_replaced_by_no_standby(self):
+    def test_a_run_ends_though_its_coordinator_stands_still_and_its_standby_left(self):
         # Where that one left, since it was told to end, nobody replaced it; now
         # and then it takes over before it hears of that.
         run = self.start(*WAYS["standby"], "--steps", "10000000", "--save",
