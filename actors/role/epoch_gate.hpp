@@ -24,16 +24,16 @@ class EpochGate {
 public:
   /// Leaves the old epoch. False: the proposal is not newer, nothing changes.
   bool propose(const Fence& fence) {
-    if (fence.job == sealing_.job && !fence.is_after(sealing_))
+    if (fence.job == newest_.job && !fence.is_after(newest_))
       return false;
     active_ = {};
-    sealing_ = fence;
+    newest_ = fence;
     entered_ = false;
     early_.clear();
     return true;
   }
   bool is_sealing(const Fence& fence) const {
-    return fence == sealing_ && active_ != sealing_;
+    return fence == newest_ && active_ != newest_;
   }
   /// Its activation has come. False: it is of another epoch, or came before:
   /// peers are reached once an epoch, and form one group.
@@ -41,7 +41,7 @@ public:
     return is_sealing(fence) && !std::exchange(entered_, true);
   }
   /// The sealed epoch is active from here on; replay() when the role is ready.
-  void open() { active_ = sealing_; }
+  void open() { active_ = newest_; }
   void replay() {
     for (const auto& message : std::exchange(early_, {}))
       message();
@@ -52,7 +52,8 @@ public:
     return is_active() && fence == active_;
   }
   const Fence& active() const { return active_; }
-  const Fence& sealing() const { return sealing_; }
+  /// Of the epoch that is being sealed, or that was sealed last.
+  const Fence& newest() const { return newest_; }
 
   /// Calls then() now, or once the epoch of `fence` is active, or never.
   template <class Then>
@@ -65,8 +66,8 @@ public:
 
 private:
   Fence active_; ///< job 0: none
-  Fence sealing_;
-  bool entered_ = false; ///< the activation of sealing_ has come
+  Fence newest_;
+  bool entered_ = false; ///< the activation of newest_ has come
   std::vector<std::function<void()>> early_;
 };
 
@@ -77,7 +78,7 @@ private:
 template <class Pointer>
 void ask_for_links(Pointer self, const RoleContext& context,
                    const EpochGate& gate, RoleId peer, std::string why) {
-  const auto fence = gate.is_active() ? gate.active() : gate.sealing();
+  const auto fence = gate.newest();
   Completion later{[self, &context, &gate, fence, peer, why = std::move(why)] {
     if (gate.is_active(fence) || gate.is_sealing(fence))
       self->send(context.coordinator,

@@ -117,7 +117,7 @@ private:
   void seal() {
     std::vector<SliceState> held;
     part_->seal(held);
-    send_seal(shard_.self, shard_.context, shard_.gate.sealing(),
+    send_seal(shard_.self, shard_.context, shard_.gate.newest(),
               std::move(held));
   }
 

@@ -425,7 +425,7 @@ void SplitRole::finish_step() {
   compute_.observe(seconds_since(began_));
   if (is_last())
     reports_.send(self_, context_,
-                  {gate_.sealing(), context_.role, course_.version(), losses_});
+                  {gate_.newest(), context_.role, course_.version(), losses_});
   course_.done();
   tell_version();
   show_if_wanted();

@@ -86,7 +86,7 @@ bool WorkerBase::is_sound(const StepGradient& result) {
 
 void WorkerBase::report(const StepGradient& its) {
   reports_.send(self_, context_,
-                {gate_.sealing(), context_.role, its.step, its.leaves,
+                {gate_.newest(), context_.role, its.step, its.leaves,
                  pushes_.take_seconds(), its.computed_twice});
 }
 

@@ -22,8 +22,7 @@
 
 namespace troupe {
 
-/// What all workers of parameter_server have, whoever keeps the dense
-/// variables: the way into an epoch and out of it, links to shards, an executor
+/// What all workers beside shards have, whoever keeps the dense variables: the way into an epoch and out of it, links to shards, an executor
 /// that computes leaves, and what is held of the step.
 class WorkerBase {
 protected:
@@ -55,8 +54,8 @@ protected:
     return behavior;
   }
 
-  /// Leaves the epoch at once, keeping no slices: stop() ends what is under
-  /// way, and what there is of the step is said.
+  /// Leaves the epoch at once, keeping no slices: stop() gives up what the
+  /// next epoch cannot use, and what there is of the step is said.
   template <class Stop>
   void leave(const Propose& proposal, Stop stop) {
     if (!gate_.propose(proposal.fence))
