@@ -28,6 +28,7 @@ MEASURE = os.environ.get("TROUPE_CABLES") == "full"
 LOSS_S = 3
 BACK_S = 3
 FORGOTTEN_S = 62  # DeadLinks::Options::forget_ms
+STEPS_A_SECOND = 1000  # of the undisturbed run, at least, on a busy machine
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 CHAINS = [*SERVED, "--chain", "2"]
 CHAIN_PLACES = {"ps:0": 1, "ps:1": 2, "worker:0": 1, "worker:1": 2}
@@ -128,7 +129,8 @@ class Cables(unittest.TestCase):
     def check_weights(self, summary):
         with Run(*JOB, "--epochs", "0", "--steps", str(summary["steps"]),
                  "--strategy", "one_device") as run:
-            expected = run.finish()
+            expected = run.finish(
+                deadline_s=DEADLINE_S + summary["steps"] / STEPS_A_SECOND)
         for name in ("weights_sha256", "state_sha256", "steps"):
             self.assertEqual(summary[name], expected[name])
 
