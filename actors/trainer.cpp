@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <deque>
@@ -21,17 +22,26 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace troupe {
 namespace {
 
 std::vector<std::string> devices_of(const std::string& text) {
+  constexpr std::string_view kind = "cpu:";
+  constexpr uint32_t max_devices = 1024;
   uint32_t count = 0;
-  if (!text.starts_with("cpu:") || text.size() == 4
-      || !std::all_of(text.begin() + 4, text.end(), ::isdigit)
-      || (count = static_cast<uint32_t>(std::stoul(text.substr(4)))) == 0)
-    throw UsageError("devices " + text + ": expected cpu:N");
+  if (text.starts_with(kind)) {
+    const auto* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + kind.size(), end, count);
+    if (read.ec != std::errc{} || read.ptr != end || count > max_devices)
+      count = 0;
+  }
+  if (count == 0)
+    throw UsageError("devices " + text + ": expected cpu:N with N from 1 to "
+                     + std::to_string(max_devices));
   std::vector<std::string> devices;
   for (uint32_t i = 0; i < count; ++i)
     devices.push_back("cpu:" + std::to_string(i));

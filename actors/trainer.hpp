@@ -13,22 +13,28 @@ namespace troupe {
 
 /// What a Trainer is to do; the meaning and the defaults are those of the
 /// command line (`troupe train --help`).
+///
+/// Who trains does not change the trained weights by a bit: strategy, devices,
+/// workers, ps and shard, as long as consistency is sync. All else, and the
+/// samples, decides them.
 struct TrainerOptions {
   std::string model = "mlp:784-512-256-10";
-  std::string strategy = "mirrored"; ///< one_device, mirrored, parameter_server
-  std::string devices = "cpu:1";     ///< cpu:N
-  uint32_t workers = 2;              ///< parameter_server, fully_sharded
-  uint32_t ps = 1;                   ///< parameter_server
-  uint32_t virtual_ranks = 4;
+  /// one_device, mirrored, parameter_server or fully_sharded.
+  std::string strategy = "mirrored";
+  std::string devices = "cpu:1"; ///< cpu:N, N from 1 to 1024; not of workers
+  uint32_t workers = 2;          ///< parameter_server, fully_sharded
+  uint32_t ps = 1;               ///< parameter_server
+  uint32_t virtual_ranks = 4; ///< parts of a batch, summed along a fixed tree
+  /// Parts of the sums that strategies like tensor cut, added along a tree too.
   uint32_t virtual_slices = 1;
-  uint32_t global_batch = 64;
-  uint64_t epochs = 1;
+  uint32_t global_batch = 64; ///< samples a step
+  uint64_t epochs = 1;        ///< of each fit()
   std::string optimizer = "adam";
   double learning_rate = 1e-3;
   uint64_t seed = 0;
   /// Shape of the caller's samples; unknown: what the model was made for.
   SampleShape sample;
-  double clip_norm = 0; ///< 0: none
+  double clip_norm = 0; ///< of the gradient of a step; 0: none
   /// parameter_server: sync, async or staleness:N, to begin with.
   std::string consistency = "sync";
   /// fully_sharded: optimizer, gradients or parameters.
@@ -72,6 +78,7 @@ public:
   /// A copy goes on by itself from what was learnt so far.
   Trainer(const Trainer& other);
   Trainer& operator=(const Trainer& other);
+  /// One that was moved from can be assigned to, and destroyed; no more.
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
@@ -81,16 +88,26 @@ public:
   /// Shapes: features [n, inputs of the model] row-major; labels [n] in
   /// [0, outputs of the model).
   /// Errors: InputError (shapes, labels out of range, NaN loss, other samples
-  /// than before).
+  /// than before); FileError, std::filesystem::filesystem_error: no room for a
+  /// checkpoint below the temporary folder; std::runtime_error: the run failed.
   Result fit(std::vector<float> features, std::vector<int32_t> labels);
 
-  /// Errors: InputError (lengths, labels or ids out of range, NaN loss); text
-  /// is not for arrays: use `troupe train --data text:FILE`.
+  /// Errors: as above, and InputError for ids out of range; text is not for
+  /// arrays: use `troupe train --data text:FILE`.
   Result fit(TrainerSamples samples);
 
-  /// Returns the class of each row of features [n, inputs].
+  /// Returns the class of each row of features [n, inputs], [n]; nothing where
+  /// the model learns numbers: those are in what the other predict() returns.
   /// Errors: InputError before fit() or for a wrong length.
   std::vector<int32_t> predict(const std::vector<float>& features) const;
+
+  struct Prediction {
+    std::vector<int32_t> classes; ///< [n]; empty where numbers are learnt
+    std::vector<float> scores;    ///< [n]: the probability of 1, or the number;
+                                  ///< empty of classes
+  };
+  /// Labels and targets are not looked at.
+  Prediction predict(TrainerSamples samples) const;
 
   /// Goes on as "sync", "async" or "staleness:N" in the fit() that is under way
   /// on another thread, between two steps; without one, in the next.
@@ -107,14 +124,6 @@ public:
   /// waits for the next one; its future has a std::future_error once the
   /// Trainer is gone. Errors: UsageError for other words.
   std::future<std::string> reshape(const std::string& change);
-
-  struct Prediction {
-    std::vector<int32_t> classes; ///< [n]; empty where numbers are learnt
-    std::vector<float> scores;    ///< [n]: the probability of 1, or the number;
-                                  ///< empty of classes
-  };
-  /// Labels and targets are not looked at.
-  Prediction predict(TrainerSamples samples) const;
 
 private:
   struct State;

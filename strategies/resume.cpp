@@ -122,6 +122,7 @@ uint64_t lost_leases(const SealedState& sealed) {
 Resume resume_leases(const SealedState& sealed) {
   Resume found;
   if (sealed.leases.counted) {
+    strategies::require(!sealed.promised.empty(), "no leases to go on with");
     auto kept = sealed.promised.begin()->second;
     for (const auto& [shard, promised] : sealed.promised)
       kept = intersection(kept, promised);

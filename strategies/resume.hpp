@@ -43,7 +43,7 @@ struct SealedState {
   uint64_t everywhere = ~uint64_t{0};
   std::vector<Restorable> replicas; ///< workers, by place
   /// By tail: the leases that its slices have applied, and what their heads
-  /// have, which it is given before it serves.
+  /// have, which it is given before it serves: whoever is in one is in both.
   std::map<uint32_t, LeaseSet> applied, promised;
   /// What was decided of the newest step may be lost with all who knew it.
   bool undecided = false;
@@ -54,8 +54,8 @@ struct SealedState {
 
 enum class ResumeVerdict : uint8_t {
   go_on,         ///< nothing that was committed is undone
-  roll_back,     ///< steps are undone: all go back to the newest
-                 ///< checkpoint, or else to where the job began
+  roll_back,     ///< steps are undone: all go back to `version`, or to a
+                 ///< whole checkpoint that is as new or newer
   compute_again, ///< leases are lost, and are handed out once more
 };
 
@@ -64,6 +64,7 @@ struct Resume {
   ResumeVerdict verdict = ResumeVerdict::go_on;
   /// What members are told.
   struct Message {
+    /// Of a rollback the newest that survives, or 0: where the job began.
     uint64_t version = 0;
     bool synchronise = false; ///< some replicas lack it: they take it ...
     uint32_t source = 0;      ///< ... from here, the lowest place that has it
@@ -99,7 +100,8 @@ struct Resume {
 /// Leases: each slice goes on with those that it has. What was consumed, and
 /// some slice neither has nor is given, is lost.
 ///
-/// Errors: no replicas, where the mode needs them, are a bug and assert.
+/// Errors: no replicas, or no promised leases, where the mode needs them, are a
+/// bug and assert.
 Resume decide_resume(const SealedState& sealed, ResumeMode mode);
 
 } // namespace troupe

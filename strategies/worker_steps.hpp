@@ -11,12 +11,15 @@ namespace troupe {
 /// What a worker that pulls parameters and pushes gradients does next
 /// (PROTOCOL 8, 9):
 ///
-///         begin_epoch            all_arrived           computed
-///   sealed ----------> pulling -------------> computing --------> pushed
-///      ^                  ^  |                                      |
-///      |                  |  +--> idle: at the end, or paused       |
-///      |                  +-----------------------------------------+
-///      +---- seal (from anywhere)            pulls the next version
+///         begin_epoch            all_arrived
+///   sealed ----------> pulling -------------> computing
+///     ^                 ^   |                     |
+///     |                 |   +--> idle: at the end, or paused
+///     |                 +-------------------------+
+///     +-- seal, from anywhere    computed: Push, Pull of the next version
+///
+/// begin_epoch sends first what there is of the step (Push), and goes on
+/// computing where that step is still being computed.
 ///
 /// With `early` the executor begins as soon as some parameters are there, and
 /// waits at a gate for the others. That is arithmetic alone: what is held,
@@ -30,10 +33,10 @@ public:
   struct GiveUp {};
   /// Somebody still computes on the parameters, for nothing: take other memory.
   struct Replace {};
-  /// Ask all owners for a version. `in_use`: of the parameters that are here.
+  /// Ask all owners for a version; asynchronously for what they have.
   struct Pull {
-    uint64_t version = 0;
-    bool in_use = false;
+    uint64_t version = 0; ///< or the lease that is computed next
+    bool in_use = false;  ///< the parameters that are here
   };
   /// Compute with the parameters that have come, and wait for the others.
   struct Begin {

@@ -18,8 +18,8 @@ public:
 
   Needs needs() const override {
     Needs needs;
-    needs.saved = {2 * repeats_, 0};
-    needs.scratch = {0, 2 * columns_};
+    needs.saved = {2 * repeats_, 0};   // the Moments of a row
+    needs.scratch = {0, 2 * columns_}; // sums over rows, before they are added
     needs.backward_reads_inputs = 1;
     needs.accumulates = true;
     return needs;
@@ -31,6 +31,7 @@ public:
     norm.scale = args.parameters[0];
     norm.shift = has_shift_ ? args.parameters[1] : nullptr;
     norm.y = args.output;
+    static_assert(sizeof(Moments) == 2 * sizeof(float));
     norm.moments = reinterpret_cast<Moments*>(args.saved);
     norm.rows = args.rows * repeats_;
     norm.columns = columns_;

@@ -14,31 +14,35 @@ struct Moments {
   float inverse;
 };
 
-/// y = (x - mean) inverse scale (+ shift), row by row, rows without gaps.
+/// y = (x - mean) inverse scale (+ shift), row by row, rows without gaps;
+/// inverse = 1 / sqrt(variance + epsilon).
 /// Source: Ba, Kiros, Hinton, "Layer Normalization", 2016; rms norm: Zhang and
 /// Sennrich, "Root Mean Square Layer Normalization", 2019.
 struct NormArgs {
-  const float* x;
+  const float* x;     ///< [rows, columns]
   const float* scale; ///< [columns]
   const float* shift; ///< [columns]; null: none
-  float* y;
-  Moments* moments; ///< [rows]
+  float* y;           ///< [rows, columns]
+  Moments* moments;   ///< [rows]
   size_t rows;
   size_t columns;
   float epsilon; ///< added to the variance (mean square of an rms norm)
   bool centred;  ///< false: an rms norm
 };
 
-/// Gradients of the above. Sums over rows run in row order.
+/// Gradients of the above. With h = (x - mean) inverse and g = d scale, of a
+/// row: x_gradient (+)= inverse (g - mean of g - h mean of g h), without the
+/// mean of g for an rms norm; over rows, in their order: scale_gradient = sum
+/// of d h, shift_gradient = sum of d.
 struct NormBackArgs {
-  const float* x;
-  const float* scale;
-  const float* d; ///< gradient of y
-  const Moments* moments;
-  float* x_gradient; ///< null: nobody asks
-  bool accumulate;   ///< to x_gradient; the others are overwritten
-  float* scale_gradient;
-  float* shift_gradient; ///< null: none
+  const float* x;         ///< [rows, columns]
+  const float* scale;     ///< [columns]
+  const float* d;         ///< [rows, columns], gradient of y
+  const Moments* moments; ///< [rows]
+  float* x_gradient;      ///< [rows, columns]; null: nobody asks
+  bool accumulate;        ///< to x_gradient; the others are overwritten
+  float* scale_gradient;  ///< [columns]
+  float* shift_gradient;  ///< [columns]; null: none
   size_t rows;
   size_t columns;
   bool centred;
@@ -46,9 +50,9 @@ struct NormBackArgs {
 
 /// x_gradient (+)= y (d - sum of y d) of rows of a softmax.
 struct SoftmaxBackArgs {
-  const float* y;
-  const float* d;
-  float* x_gradient; ///< may be d
+  const float* y;    ///< [rows, columns]
+  const float* d;    ///< [rows, columns], gradient of y
+  float* x_gradient; ///< [rows, columns]; may be d, unless it accumulates
   size_t rows;
   size_t columns;
   bool accumulate;
@@ -56,9 +60,9 @@ struct SoftmaxBackArgs {
 
 /// gradient (+)= (p - 1 at the row's label) share.
 struct CrossEntropyBackArgs {
-  const float* p;
-  const int32_t* labels; ///< [rows]
-  float* gradient;
+  const float* p;        ///< [rows, columns], probabilities
+  const int32_t* labels; ///< [rows], each below columns
+  float* gradient;       ///< [rows, columns], of what p is the softmax of
   size_t rows;
   size_t columns;
   float share;

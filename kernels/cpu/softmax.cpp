@@ -24,7 +24,7 @@ public:
   }
 
   void forward(const OpArgs& args) override {
-    auto* x = const_cast<float*>(args.inputs[0]);
+    auto* x = const_cast<float*>(args.inputs[0]); // it is read alone
     loops().softmax({x, columns_, args.rows * repeats_, columns_}, args.output,
                     rows_.data());
   }

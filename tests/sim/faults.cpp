@@ -15,7 +15,8 @@ namespace {
 /// Of faults of replicas, which another one follows within so long.
 constexpr uint32_t again_percent = 40;
 constexpr uint64_t again_within = 6'000;
-/// Steps of the calm end, in which no fault begins.
+/// Steps of the calm end, for which no fault is drawn; one that waits for its
+/// moment, or follows another, may come later.
 constexpr uint64_t calm_steps = 3;
 
 } // namespace

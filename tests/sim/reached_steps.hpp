@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  static constexpr uint64_t longest = 60'000'000;
+  static constexpr uint64_t longest = 60'000'000; ///< us
 
   uint64_t deadline_;
   uint32_t faults_ = 0;

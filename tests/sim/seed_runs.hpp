@@ -35,29 +35,35 @@ uint64_t check_seeds(Campaign& campaign, const char* program, uint64_t first,
 }
 
 /// Runs the worlds of [first, end) whose description has `only` in it, and
-/// prints which fail, the table of faults and sums. Returns 1 where one failed.
+/// prints which fail, with the command that shows it, the table of faults and
+/// sums. Returns 1 where one failed, or none is such a world.
 template <class Campaign>
-int run_seeds(uint64_t first, uint64_t end, bool trace,
+int run_seeds(const char* program, uint64_t first, uint64_t end, bool trace,
               const std::string& only = {}) {
   using Clock = std::chrono::steady_clock; // the machine's, not the simulated
   constexpr uint64_t max_shown = 30;
   Campaign campaign;
-  uint64_t failed = 0;
+  uint64_t failed = 0, ran = 0;
   const auto begin = Clock::now();
   for (auto seed = first; seed < end; ++seed) {
     const auto world = Campaign::describe(seed);
     if (world.find(only) == std::string::npos)
       continue;
+    ++ran;
     const auto verdict = campaign.run(seed, trace);
     if (!verdict.what.empty() && ++failed <= max_shown)
       std::cout << "seed " << seed << ": " << world << ": " << verdict.what
+                << " (" << program << " --seed " << seed << " --trace)"
                 << std::endl;
   }
   const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
-  std::cout << campaign.table() << end - first << " seeds, " << failed
-            << " failed, " << campaign.sums() << ", "
-            << took.count() / static_cast<double>(end - first)
-            << " ms a seed\n";
+  if (ran == 0) {
+    std::cout << "no world of these seeds is such a one\n";
+    return 1;
+  }
+  std::cout << campaign.table() << ran << " seeds, " << failed << " failed, "
+            << campaign.sums() << ", "
+            << took.count() / static_cast<double>(ran) << " ms a seed\n";
   return failed > 0 ? 1 : 0;
 }
 
@@ -72,11 +78,12 @@ int run_program(int argc, char** argv) {
     const auto seed = std::stoull(argv[2]);
     std::cout << "seed " << seed << ": " << Campaign::describe(seed)
               << std::endl;
-    return run_seeds<Campaign>(seed, seed + 1, argc > 3);
+    return run_seeds<Campaign>(argv[0], seed, seed + 1, is(3, "--trace"));
   }
   if (is(1, "--seeds") && argc > 3)
-    return run_seeds<Campaign>(std::stoull(argv[2]), std::stoull(argv[3]),
-                               false, argc > 4 ? argv[4] : "");
+    return run_seeds<Campaign>(argv[0], std::stoull(argv[2]),
+                               std::stoull(argv[3]), false,
+                               argc > 4 ? argv[4] : "");
   return boost::unit_test::unit_test_main([] { return true; }, argc, argv);
 }
 

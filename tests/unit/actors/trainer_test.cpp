@@ -73,6 +73,20 @@ BOOST_AUTO_TEST_CASE(shares_of_a_model_learn_what_one_device_learns) {
   BOOST_CHECK_THROW(Trainer{how}, UsageError);
 }
 
+BOOST_AUTO_TEST_CASE(devices_are_counted) {
+  auto how = options(LabelKind::classes);
+  how.sample.classes = 2;
+  how.model = "mlp:2-16-2";
+  for (const auto* devices :
+       {"cpu:", "cpu:0", "cpu:-1", "cpu:2x", "cpu:1025", "cpu:4294967297",
+        "cpu:99999999999999999999", "gpu:1"}) {
+    how.devices = devices;
+    BOOST_CHECK_THROW(Trainer{how}, UsageError);
+  }
+  how.devices = "cpu:1024";
+  Trainer{how};
+}
+
 BOOST_AUTO_TEST_CASE(numbers_are_learnt_and_predicted) {
   auto how = options(LabelKind::number);
   how.model = "mlp:2-16-1";
