@@ -44,6 +44,17 @@ struct Folder {
   std::string path;
 };
 
+/// Of the FileError that read() throws; 0: none.
+template <class Read>
+int code_of(Read read) {
+  try {
+    read();
+  } catch (const FileError& failure) {
+    return failure.code();
+  }
+  return 0;
+}
+
 /// No file can be opened while it lives.
 class NoDescriptors {
 public:
@@ -74,17 +85,14 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_read_now_is_not_taken_for_damaged) {
   put(1);
   const auto folder = put(2);
   std::vector<DamagedCheckpoint> damaged;
-  int code = 0;
-  {
+  int one = 0, newest_one = 0;
+  { // no check in here: UBSan's look at a vptr opens a pipe
     const NoDescriptors here;
-    try {
-      const CheckpointReader reader{folder};
-    } catch (const FileError& failure) {
-      code = failure.code();
-    }
-    BOOST_CHECK_THROW(open_newest(path, damaged), FileError);
+    one = code_of([&] { const CheckpointReader reader{folder}; });
+    newest_one = code_of([&] { open_newest(path, damaged); });
   }
-  BOOST_TEST(code == EMFILE);
+  BOOST_TEST(one == EMFILE);
+  BOOST_TEST(newest_one == EMFILE);
   BOOST_TEST(damaged.empty());
   BOOST_TEST(newest() == 2u);
 }
