@@ -311,11 +311,12 @@ constexpr Purpose purposes[] = {
    "  troupe model show transformer:L4-H4-D128-T64 --data text:FILE\n"
    "  troupe model show resnet20 --format dot | dot -Tsvg > resnet20.svg\n"
    "  troupe model show dlrm --format json > mine.json\n"},
-  {"data info", "troupe data info csv:FILE",
+  {"data info", "troupe data info csv:FILE|parquet:FILES",
    "Looks at a table and prints what its columns hold, with the data "
    "specification that makes numbers, categories, dates and a label of them.",
    "  troupe data info csv:people.csv\n"
-   "  troupe data info \"csv:people.csv?sep=;&label=income\"\n"},
+   "  troupe data info \"csv:people.csv?sep=;&label=income\"\n"
+   "  troupe data info \"parquet:people-*.parquet\"\n"},
   {"version", "troupe version",
    "Prints the versions of the program, its compiler and its libraries.",
    "  troupe version\n"},

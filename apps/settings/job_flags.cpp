@@ -218,7 +218,7 @@ void add_inputs(std::vector<Flag>& flags) {
   add(flags, group, on_all | on_model | on_info | on_doctor | on_source,
       {{"data", "SPEC", text_flag, "required",
         "KIND:WHERE[?key=value&…], WHERE also at https:// or s3://: mnist:DIR, "
-        "cifar10:DIR, csv:FILE, "
+        "cifar10:DIR, csv:FILE, parquet:FILES, "
         "libsvm:FILE, criteo:FILE, text:FILE, npy:FILE?labels=FILE, "
         "tfrecord:FILES, tar:FILES, jsonl:FILES, images:DIR, "
         "synthetic:digits|clicks|rows|text; for example "

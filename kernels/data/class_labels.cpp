@@ -6,20 +6,6 @@
 
 namespace troupe {
 
-int32_t class_label(std::string_view text, const TextLines& lines) {
-  const auto label = parse_whole(text);
-  if (!label)
-    lines.refuse(
-      "the label " + in_quotes(text) + " is not a whole number",
-      "number the classes from 0; or add task=regression where it is a "
-      "number to learn; or is another column the label?");
-  if (*label < -1 || *label > largest_class)
-    lines.refuse("the label " + in_quotes(text) + " is not a class from 0 to "
-                   + std::to_string(largest_class),
-                 "number the classes from 0");
-  return static_cast<int32_t>(*label);
-}
-
 void fit_classes(Dataset& train, Dataset* eval) {
   const auto [low, high] = std::minmax_element(train.labels.begin(),
                                                train.labels.end());

@@ -3,9 +3,9 @@
 #include "kernels/base/error.hpp"
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/csv_options.hpp"
-#include "kernels/data/csv_rows.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/table_data.hpp"
+#include "kernels/data/table_rows.hpp"
 #include "kernels/files/free_memory.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ public:
     if (values_.empty())
       throw InputError(spec_.where
                        + ": holds no samples; is it the right file?");
-    out_.name = "csv:" + spec_.where;
+    out_.name = spec_.kind + ":" + spec_.where;
     const auto features = labelled_ ? width_ - 1 : width_;
     const auto samples = values_.size() / features;
     out_.values = std::move(values_);
@@ -49,9 +49,10 @@ public:
     return std::move(out_);
   }
 
-  // --- for CsvRows ----------------------------------------------------------
+  // --- for TableRows
+  // ----------------------------------------------------------
 
-  bool begin_file(const CsvRow& first) {
+  bool begin_file(const TextRow& first) {
     return width_ == 0 ? start(first) : again(first);
   }
 
@@ -83,14 +84,17 @@ public:
     return true;
   }
 
-  void add(const CsvRow& row) {
-    rows_.check_width(row, width_);
+  static bool uses(size_t) { return true; }
+
+  template <class Row>
+  void add(const Row& row) {
+    rows_.check_width(row.size(), width_);
     make_room(values_, width_, rows_.path());
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
-        values_.push_back(number(row[i], i));
+        values_.push_back(number(row, i));
     if (labelled_ && regression_)
-      out_.targets.push_back(number(row[label_], label_));
+      out_.targets.push_back(number(row, label_));
     else if (labelled_)
       out_.labels.push_back(class_of(row[label_]));
   }
@@ -98,7 +102,7 @@ public:
 private:
   /// Whether the first line of a further file is its header, which has to be
   /// that of the first file.
-  bool again(const CsvRow& first) {
+  bool again(const TextRow& first) {
     if (names_.empty())
       return false;
     if (!std::equal(first.begin(), first.end(), names_.begin(), names_.end()))
@@ -108,7 +112,7 @@ private:
   }
 
   /// Learns the columns from the first line; true where that is all it says.
-  bool start(const CsvRow& first) {
+  bool start(const TextRow& first) {
     width_ = first.size();
     labelled_ = option(spec_, "label") != no_label || has_name(first, no_label);
     if (!labelled_ && !may_lack_label_)
@@ -132,13 +136,13 @@ private:
     return header;
   }
 
-  static bool has_name(const CsvRow& first, std::string_view wanted) {
+  static bool has_name(const TextRow& first, std::string_view wanted) {
     return std::ranges::any_of(first, [&](auto name) {
       return trimmed(name) == wanted;
     });
   }
 
-  size_t find_label(const std::string& wanted, const CsvRow& first) {
+  size_t find_label(const std::string& wanted, const TextRow& first) {
     if (is_column_index(wanted)) {
       const auto index = static_cast<size_t>(std::stoul(wanted));
       if (index >= width_)
@@ -163,14 +167,18 @@ private:
     if (!parse_real(text))
       rows_.refuse("the label " + in_quotes(text) + " is not a number",
                    proposed_columns() + "; or is another column the label?");
-    const auto label = class_label(text, rows_.lines());
+    const auto label = class_label(text, rows_);
     if (label < 0)
       rows_.refuse("the label " + in_quotes(text) + " is below 0",
                    "number the classes from 0, or add task=regression");
     return label;
   }
 
-  float number(std::string_view text, size_t column) const {
+  template <class Row>
+  float number(const Row& row, size_t column) const {
+    if (const auto known = float32_of(known_real(row, column)))
+      return *known;
+    const std::string_view text = row[column];
     const auto value = parse_float32(text);
     if (!value)
       rows_.refuse_number(text, name(column),
@@ -192,7 +200,7 @@ private:
   }
 
   const DataSpec& spec_;
-  CsvRows rows_;
+  TableRows rows_;
   char separator_;
   std::vector<double> row_; ///< of the line that is being read
   bool regression_;

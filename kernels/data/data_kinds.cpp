@@ -121,6 +121,10 @@ constexpr DataKey csv_keys[]{{"header", inherited}, {"label", inherited},
                              {"columns", shared},   {"na", shared},
                              {"scale", shared},     eval_key,
                              eval_seed_key};
+constexpr DataKey parquet_keys[]{{"label", inherited}, {"task", shared},
+                                 {"columns", shared},  {"na", shared},
+                                 {"scale", shared},    eval_key,
+                                 eval_seed_key};
 constexpr DataKey libsvm_keys[]{{"base", shared},
                                 {"ids", shared},
                                 eval_key,
@@ -178,6 +182,7 @@ constexpr DataKind kinds[]{
   {"cifar10", "DIR", image_keys, check_split, nullptr, nullptr,
    read_cifar10_spec},
   {"csv", "FILE", csv_keys, check_csv, nullptr, fit_csv, read_csv},
+  {"parquet", "FILES", parquet_keys, check_csv, nullptr, fit_csv, read_csv},
   {"libsvm", "FILE", libsvm_keys, check_libsvm, nullptr, fit_libsvm,
    read_libsvm},
   {"criteo", "FILE", criteo_keys, check_criteo, nullptr, nullptr, read_criteo},

@@ -86,9 +86,10 @@ std::string kind_of_name(std::string_view file) {
     if (file.ends_with(packed))
       file.remove_suffix(packed.size());
   constexpr std::pair<std::string_view, const char*> kinds[]{
-    {".csv", "csv"},    {".tsv", "csv"},           {".txt", "text"},
-    {".svm", "libsvm"}, {".libsvm", "libsvm"},     {".npy", "npy"},
-    {".tar", "tar"},    {".tfrecord", "tfrecord"}, {".jsonl", "jsonl"}};
+    {".csv", "csv"},         {".tsv", "csv"},    {".txt", "text"},
+    {".parquet", "parquet"}, {".svm", "libsvm"}, {".libsvm", "libsvm"},
+    {".npy", "npy"},         {".tar", "tar"},    {".tfrecord", "tfrecord"},
+    {".jsonl", "jsonl"}};
   for (const auto& [ending, kind] : kinds)
     if (file.ends_with(ending))
       return kind;

@@ -160,7 +160,7 @@ DataSpec as_fitted(DataSpec spec, const FittedColumns& fitted) {
       spec.options.emplace_back("scale", "standard");
     return spec;
   }
-  if (spec.kind != "csv")
+  if (spec.kind != "csv" && spec.kind != "parquet")
     return spec;
   const auto own = option(spec, "columns");
   if (own && *own != fitted.given
@@ -169,7 +169,7 @@ DataSpec as_fitted(DataSpec spec, const FittedColumns& fitted) {
                  "with; leave them out");
   std::erase_if(spec.options,
                 [](const auto& option) { return option.first == "columns"; });
-  DataSpec trained{"csv", spec.where, fitted.options};
+  DataSpec trained{spec.kind, spec.where, fitted.options};
   trained.options.emplace_back("columns", to_text(fitted.rules()));
   return completed(std::move(spec), trained);
 }

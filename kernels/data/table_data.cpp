@@ -5,8 +5,8 @@
 #include "kernels/columns/dates.hpp"
 #include "kernels/columns/missing_texts.hpp"
 #include "kernels/data/csv_options.hpp"
-#include "kernels/data/csv_rows.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/data/table_rows.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/numbers/text_hash.hpp"
 
@@ -118,7 +118,7 @@ public:
     if (samples_ == 0)
       throw InputError(spec_.where
                        + ": holds no samples; is it the right file?");
-    out_.name = "csv:" + spec_.where;
+    out_.name = spec_.kind + ":" + spec_.where;
     out_.values = std::move(values_);
     if (features_ > 0)
       out_.shape.features = {features_};
@@ -133,10 +133,11 @@ public:
     return std::move(out_);
   }
 
-  // --- for CsvRows ----------------------------------------------------------
+  // --- for TableRows
+  // ----------------------------------------------------------
 
   /// Learns where each column is.
-  bool begin_file(const CsvRow& first) {
+  bool begin_file(const TextRow& first) {
     width_ = first.size();
     if (header_)
       rows_.check_names(first);
@@ -163,17 +164,27 @@ public:
     return header_;
   }
 
-  void add(const CsvRow& row) {
-    rows_.check_width(row, width_);
+  bool uses(size_t field) const {
+    return std::ranges::find(places_, field) != places_.end();
+  }
+
+  template <class Row>
+  void add(const Row& row) {
+    rows_.check_width(row.size(), width_);
     make_room(values_, features_, rows_.path());
     make_room(out_.ids, ids_, rows_.path());
     make_room(out_.labels, 1, rows_.path());
     make_room(out_.targets, 1, rows_.path());
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto& rule = table_->rules[i];
-      const auto text = places_[i] == ColumnPlaces::nowhere
-                          ? std::string_view{}
-                          : trimmed(row[places_[i]]);
+      const auto place = places_[i];
+      const bool is_there = place != ColumnPlaces::nowhere;
+      if (is_there && is_number(rule))
+        if (const auto known = float32_of(known_real(row, place))) {
+          add_known(*known, rule);
+          continue;
+        }
+      const auto text = is_there ? trimmed(row[place]) : std::string_view{};
       switch (rule.kind) {
         case ColumnKind::number:
           add_number(text, rule);
@@ -215,7 +226,10 @@ private:
                                 + std::to_string(names.size() - 1)
                                 + " here; or add header=true"
                    : near.empty()
-                     ? "columns= names it; is the first line the header?"
+                     ? std::string{"columns= names it"}
+                         + (rows_.is_parquet() ? ""
+                                               : "; is the first line the "
+                                                 "header?")
                      : "did you mean " + in_quotes(near) + "?");
     }
     if (rule.is_label() && !labelled_)
@@ -229,6 +243,17 @@ private:
     values_.push_back(value);
     if (rule.missing == MissingRule::flag)
       values_.push_back(std::isnan(value) ? 1.0f : 0.0f);
+  }
+
+  static bool is_number(const ColumnRule& rule) {
+    return rule.kind == ColumnKind::number || rule.kind == ColumnKind::target;
+  }
+
+  void add_known(float value, const ColumnRule& rule) {
+    if (rule.kind == ColumnKind::target)
+      out_.targets.push_back(value);
+    else
+      add_value(value, rule);
   }
 
   void add_number(std::string_view text, const ColumnRule& rule) {
@@ -320,7 +345,7 @@ private:
   bool unlabelled_; ///< a file may lack the label
   MissingTexts missing_;
   std::vector<ColumnRule> given_;
-  CsvRows rows_;
+  TableRows rows_;
   std::shared_ptr<TableColumns> table_;
   size_t width_ = 0;
   std::vector<size_t> places_; ///< fields of the columns

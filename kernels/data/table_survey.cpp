@@ -2,8 +2,8 @@
 
 #include "kernels/base/error.hpp"
 #include "kernels/data/csv_options.hpp"
-#include "kernels/data/csv_rows.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/data/table_rows.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -37,14 +37,14 @@ std::string likely_separator(const DataFile& file) {
 
 /// Names are there. The first may be missing: so tables are written whose rows
 /// have numbers.
-bool could_be_names(const CsvRow& row) {
+bool could_be_names(const TextRow& row) {
   for (size_t i = 1; i < row.size(); ++i)
     if (trimmed(row[i]).empty())
       return false;
   return true;
 }
 
-bool has_one_twice(CsvRow row) {
+bool has_one_twice(TextRow row) {
   std::sort(row.begin(), row.end());
   return std::adjacent_find(row.begin(), row.end()) != row.end();
 }
@@ -57,14 +57,14 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-bool has_number(const CsvRow& row) {
+bool has_number(const TextRow& row) {
   return std::ranges::any_of(row, [](std::string_view field) {
     return parse_real(field).has_value();
   });
 }
 
 /// Whether a text stands over a number somewhere.
-bool is_over_numbers(const CsvRow& first, const DataFile& file, char separator,
+bool is_over_numbers(const TextRow& first, const DataFile& file, char separator,
                      const MissingTexts& missing) {
   TextLines lines{file};
   Fields fields{separator};
@@ -103,7 +103,8 @@ public:
     const auto list = option(spec, "na");
     if (list)
       missing_ = MissingTexts{*list};
-    if (!option(spec_, "sep"))
+    const bool is_text = spec.kind == "csv";
+    if (is_text && !option(spec_, "sep"))
       if (auto sep = likely_separator(files.front()); sep != ",")
         spec_.options.emplace_back("sep", std::move(sep));
     first_file_ = files.front();
@@ -119,16 +120,20 @@ public:
     return std::move(out_);
   }
 
-  // --- for CsvRows ----------------------------------------------------------
+  // --- for TableRows
+  // ----------------------------------------------------------
 
-  bool begin_file(const CsvRow& first) {
+  bool begin_file(const TextRow& first) {
     if (out_.columns.empty())
       start(first);
     return header_;
   }
 
-  void add(const CsvRow& row) {
-    rows_->check_width(row, out_.columns.size());
+  bool uses(size_t field) const { return rows_->parquet().is_readable(field); }
+
+  template <class Row>
+  void add(const Row& row) {
+    rows_->check_width(row.size(), out_.columns.size());
     ++out_.rows;
     for (size_t i = 0; i < row.size(); ++i) {
       auto& column = out_.columns[i];
@@ -145,7 +150,7 @@ public:
   }
 
 private:
-  void start(const CsvRow& row) {
+  void start(const TextRow& row) {
     if (row.size() < 2)
       rows_->refuse("has one column, a label without features",
                     "give sep=… if another character separates");
@@ -153,7 +158,7 @@ private:
       rows_->refuse("has more than " + std::to_string(most_surveyed_columns)
                       + " columns",
                     "is this a table?");
-    if (!option(spec_, "header"))
+    if (!rows_->is_parquet() && !option(spec_, "header"))
       find_header(row);
     header_ = csv_has_header(spec_);
     for (size_t i = 0; i < row.size(); ++i)
@@ -163,7 +168,7 @@ private:
 
   /// A number may be a name as well, a year's say, and a name may be there
   /// twice: then the next row tells.
-  void find_header(const CsvRow& row) {
+  void find_header(const TextRow& row) {
     const bool doubtful = has_number(row) || has_one_twice(row);
     if (could_be_names(row)
         && (!doubtful
@@ -216,7 +221,8 @@ private:
     });
     if (features && !option(spec_, "scale"))
       spec_.options.emplace_back("scale", "standard");
-    out_.data = "csv:" + escaped(spec_.where) + "?columns=" + to_text(used);
+    out_.data = spec_.kind + ":" + escaped(spec_.where)
+                + "?columns=" + to_text(used);
     for (const auto& [key, value] : spec_.options)
       out_.data += '&' + key + '=' + escaped(value);
     const auto& rule = out_.proposal[labelled];
@@ -306,7 +312,7 @@ private:
 
   DataSpec spec_;
   std::optional<DataFile> first_file_;
-  std::optional<CsvRows> rows_;
+  std::optional<TableRows> rows_;
   MissingTexts missing_;
   bool header_ = true;
   uint64_t values_ = 0;
@@ -318,8 +324,8 @@ private:
 
 TableSurvey survey_table(const DataSpec& spec,
                          const std::shared_ptr<const FileStore>& store) {
-  if (spec.kind != "csv")
-    refuse(spec, "is no table; data info looks at csv:FILE");
+  if (spec.kind != "csv" && spec.kind != "parquet")
+    refuse(spec, "is no table; data info looks at csv:FILE or parquet:FILES");
   return TableSurveyor{spec, store}.look();
 }
 

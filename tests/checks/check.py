@@ -79,7 +79,7 @@ RULES = {
     "strategies": (("strategies",), r"$^"),
     "kernels": (("kernels",), "|".join([
         POSIX, CUDA, r"(unsupported/)?Eigen/.*", r"(oneapi/dnnl/)?dnnl.*",
-        r"hwy/.*", r"(zlib|zstd(_errors)?|jpeglib|jerror|png|pcre2|utf8proc)\.h", r"nlohmann/.*",
+        r"hwy/.*", r"(arrow|parquet)/.*", r"(zlib|zstd(_errors)?|jpeglib|jerror|png|pcre2|utf8proc)\.h", r"nlohmann/.*",
         r"toml\+\+/.*", r"openssl/.*", r"omp\.h"])),
     "monitoring": (("monitoring",), POSIX + r"|prometheus/.*"),
     "actors": (("actors", "kernels", "strategies", "monitoring"), "|".join([
@@ -91,7 +91,7 @@ RULES = {
 # room's own files.
 FLOORS = {
     "kernels": "base numbers files graph engine cpu collective optimizer "
-               "compression records columns tokens data cuda stablehlo pjrt checkpoint table devices".split() + [""],
+               "compression records columns parquet tokens data cuda stablehlo pjrt checkpoint table devices".split() + [""],
     "actors": "process stores journal wire page sockets certificates links collectives "
               "control job compute role reader replica worker shard stage "
               "voting coordinator launch".split() + [""],
@@ -556,6 +556,9 @@ def check_orphans(root, build):
         room = file.parts[0]
         if room not in ROOMS + ("tests",):
             continue
+        if file.name == "arrow_module.cpp" and not any(
+                name.endswith("/arrow_module.cpp") for name in compiled):
+            continue  # without Apache Arrow
         absent = file.name == "cuda_absent.cpp"
         if absent or "kernels/cuda" in str(file):
             has_sources = any((root / "kernels/cuda").rglob("*.cu"))

@@ -1,0 +1,67 @@
+#include "kernels/data/table_rows.hpp"
+
+#include "kernels/data/csv_options.hpp"
+#include "kernels/data/data_options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+/// Whether a row that should name columns could as well be a sample.
+bool is_doubtful(const TextRow& names) {
+  return std::ranges::all_of(names, [](std::string_view name) {
+    return parse_real(name).has_value();
+  });
+}
+
+} // namespace
+
+TableRows::TableRows(const DataSpec& spec, std::vector<DataFile> files)
+  : files_(std::move(files)),
+    is_parquet_(spec.kind == "parquet"),
+    is_said_(is_parquet_ || option(spec, "header").has_value()),
+    fields_(csv_separator(spec)) {}
+
+void TableRows::refuse(const std::string& what,
+                       const std::string& advice) const {
+  if (is_parquet_)
+    parquet_->refuse(what, advice);
+  lines_->refuse(what, advice);
+}
+
+void TableRows::check_width(size_t fields, size_t width) const {
+  if (fields != width)
+    refuse("has " + std::to_string(fields) + " fields, the first "
+             + (is_parquet_ ? "file " : "line ") + std::to_string(width),
+           "mend the line, or give sep=… if another character separates");
+}
+
+void TableRows::check_names(const TextRow& first) const {
+  if (!is_said_ && is_doubtful(first))
+    refuse("holds numbers alone, so it may be a sample and not the columns' "
+           "names",
+           "add header=false where it is one, header=true where it is not");
+}
+
+void TableRows::refuse_number(std::string_view text, const std::string& column,
+                              const std::string& advice) const {
+  refuse("column " + column + " holds " + in_quotes(text)
+           + ", not a finite float32 number",
+         advice);
+}
+
+std::optional<float> float32_of(const std::optional<double>& value) {
+  if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
+    return std::nullopt;
+  return static_cast<float>(*value);
+}
+
+std::optional<float> parse_float32(std::string_view text) {
+  return float32_of(parse_real(text));
+}
+
+} // namespace troupe
