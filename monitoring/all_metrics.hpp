@@ -4,6 +4,7 @@
 #include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/process_names.hpp"
+#include "monitoring/store_names.hpp"
 #include "monitoring/supervision_names.hpp"
 
 #include <array>
@@ -40,6 +41,13 @@ inline constexpr std::array all{
   reader_bytes_total,
   reader_requests,
   read_duration_seconds,
+  store_requests_total,
+  store_retries_total,
+  store_bytes_total,
+  store_wait_seconds_total,
+  data_cache_hits_total,
+  data_cache_misses_total,
+  data_cache_damaged_total,
   all_reduce_wait_seconds,
   all_reduce_bytes_total,
   link_carrier,

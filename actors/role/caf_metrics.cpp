@@ -1,7 +1,9 @@
 #include "actors/role/caf_metrics.hpp"
 
 #include "actors/role/context.hpp"
+#include "actors/stores/remote_store.hpp"
 #include "monitoring/process_names.hpp"
+#include "monitoring/store_names.hpp"
 
 #include <caf/telemetry/counter.hpp>
 #include <caf/telemetry/gauge.hpp>
@@ -113,11 +115,28 @@ std::vector<MetricSample> process_metrics() {
     out.value = value;
     return out;
   };
-  return {sample(metrics::process_cpu_seconds_total,
-                 seconds(usage.ru_utime) + seconds(usage.ru_stime)),
-          sample(metrics::process_resident_memory_bytes,
-                 static_cast<double>(resident)
-                   * static_cast<double>(::sysconf(_SC_PAGESIZE)))};
+  std::vector<MetricSample> samples{
+    sample(metrics::process_cpu_seconds_total,
+           seconds(usage.ru_utime) + seconds(usage.ru_stime)),
+    sample(metrics::process_resident_memory_bytes,
+           static_cast<double>(resident)
+             * static_cast<double>(::sysconf(_SC_PAGESIZE)))};
+  // Most processes ask no store.
+  const auto stores = RemoteStore::process_counts();
+  if (stores.requests + stores.cache_hits == 0)
+    return samples;
+  const auto count = [&](const MetricDescription& metric, uint64_t value) {
+    samples.push_back(sample(metric, static_cast<double>(value)));
+  };
+  count(metrics::store_requests_total, stores.requests);
+  count(metrics::store_retries_total, stores.tries_again);
+  count(metrics::store_bytes_total, stores.bytes);
+  samples.push_back(sample(metrics::store_wait_seconds_total,
+                           1e-6 * static_cast<double>(stores.wait_us)));
+  count(metrics::data_cache_hits_total, stores.cache_hits);
+  count(metrics::data_cache_misses_total, stores.cache_misses);
+  count(metrics::data_cache_damaged_total, stores.cache_damaged);
+  return samples;
 }
 
 uint64_t peak_memory_bytes() {

@@ -1,6 +1,8 @@
 #include "actors/stores/remote_store.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_url.hpp"
 #include "kernels/files/tensor_hash.hpp"
 
@@ -10,22 +12,68 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
+#include <set>
 #include <span>
 #include <utility>
 
 namespace troupe {
 
+namespace {
+
+/// The stores of the process, and what those did that are gone.
+struct AllStores {
+  std::mutex mutex;
+  std::set<const void*> insides; ///< of RemoteStore, whose they are
+  StoreCounts gone;
+};
+
+AllStores& all_stores() {
+  static auto& all = *new AllStores; // stores may end after all statics
+  return all;
+}
+
+void add(StoreCounts& sum, const StoreCounts& more) {
+  sum.requests += more.requests;
+  sum.bytes += more.bytes;
+  sum.tries_again += more.tries_again;
+  sum.cache_hits += more.cache_hits;
+  sum.cache_misses += more.cache_misses;
+  sum.cache_damaged += more.cache_damaged;
+  sum.wait_us += more.wait_us;
+}
+
+} // namespace
+
 struct RemoteStore::Inside {
   Inside(const StoreOptions& options, Environment environment)
     : fetcher(options.tries, std::move(environment)),
       pool(options.fetches, options.ahead_bytes) {
-    if (options.cache_dir.empty())
-      return;
-    cache.emplace(options.cache_dir, options.cache_bytes);
-    // A tenth is made free at a time, and blocks have heads.
-    room = options.cache_bytes / 100 * 89;
+    if (!options.cache_dir.empty()) {
+      cache.emplace(options.cache_dir, options.cache_bytes);
+      // A tenth is made free at a time, and blocks have heads.
+      room = options.cache_bytes / 100 * 89;
+    }
+    const std::lock_guard guard{all_stores().mutex};
+    all_stores().insides.insert(this);
   }
-  ~Inside() { fetcher.end(); } // so that the pool's threads return
+  ~Inside() {
+    fetcher.end(); // so that the pool's threads return
+    const std::lock_guard guard{all_stores().mutex};
+    all_stores().insides.erase(this);
+    add(all_stores().gone, counts());
+  }
+
+  StoreCounts counts() const {
+    StoreCounts counts{fetcher.requests(), fetcher.bytes(),
+                       fetcher.tries_again()};
+    if (cache) {
+      counts.cache_hits = cache->hits();
+      counts.cache_misses = cache->misses();
+      counts.cache_damaged = cache->damaged();
+    }
+    counts.wait_us = wait_us;
+    return counts;
+  }
 
   std::optional<BlockCache> cache;
   Fetcher fetcher;
@@ -44,6 +92,7 @@ struct RemoteStore::Inside {
   std::mutex mutex;
   std::map<std::string, ObjectState> known; ///< by URL; none goes
   std::atomic<uint64_t> known_bytes = 0;
+  std::atomic<uint64_t> wait_us = 0;
   uint64_t room = 0; ///< of the cache for objects' bytes
 };
 
@@ -154,7 +203,9 @@ private:
   }
 
   void copy(const Piece& piece, std::span<std::byte> out) const {
+    const auto begun = SteadyClock::now();
     const auto bytes = inside_->pool.take(name_of(piece), fetch_of(piece));
+    inside_->wait_us += static_cast<uint64_t>(1e6 * seconds_since(begun));
     std::memcpy(out.data(), bytes->data() + (piece.offset - piece.fetch_offset),
                 out.size());
   }
@@ -226,15 +277,16 @@ std::vector<std::string> RemoteStore::list(const std::string& pattern) const {
 }
 
 StoreCounts RemoteStore::counts() const {
-  const auto& inside = *inside_;
-  StoreCounts counts{inside.fetcher.requests(), inside.fetcher.bytes(),
-                     inside.fetcher.tries_again()};
-  if (inside.cache) {
-    counts.cache_hits = inside.cache->hits();
-    counts.cache_misses = inside.cache->misses();
-    counts.cache_damaged = inside.cache->damaged();
-  }
-  return counts;
+  return inside_->counts();
+}
+
+StoreCounts RemoteStore::process_counts() {
+  auto& all = all_stores();
+  const std::lock_guard guard{all.mutex};
+  auto sum = all.gone;
+  for (const auto* inside : all.insides)
+    add(sum, static_cast<const Inside*>(inside)->counts());
+  return sum;
 }
 
 std::shared_ptr<RemoteStore> open_store(const StoreOptions& options) {

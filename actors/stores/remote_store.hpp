@@ -24,6 +24,7 @@ struct StoreCounts {
   uint64_t cache_hits = 0;
   uint64_t cache_misses = 0;
   uint64_t cache_damaged = 0;
+  uint64_t wait_us = 0; ///< of all threads, for bytes that are not here
 };
 
 /// Objects at http://, https:// and s3:// URLs, with what is kept of them on
@@ -40,6 +41,8 @@ public:
   std::vector<std::string> list(const std::string& pattern) const override;
 
   StoreCounts counts() const;
+  /// What all stores of this process have done, those that are gone included.
+  static StoreCounts process_counts();
 
 private:
   class Object;

@@ -1,4 +1,5 @@
 #include "actors/job/job.hpp"
+#include "actors/stores/remote_store.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/crc32c.hpp"
 #include "kernels/base/error.hpp"
@@ -87,6 +88,18 @@ struct SourceRate {
   double stored_bytes = 0;
 };
 
+/// What stores did meanwhile.
+StoreCounts since(const StoreCounts& before) {
+  auto counts = RemoteStore::process_counts();
+  counts.requests -= before.requests;
+  counts.bytes -= before.bytes;
+  counts.tries_again -= before.tries_again;
+  counts.cache_hits -= before.cache_hits;
+  counts.cache_misses -= before.cache_misses;
+  counts.wait_us -= before.wait_us;
+  return counts;
+}
+
 /// Reads batches in training's order with so many threads.
 SourceRate measure(const Graph& graph, const Dataset& data,
                    const std::vector<uint32_t>& order, const DataPass& pass,
@@ -162,6 +175,7 @@ int run_bench_data(const Settings& settings) {
   const auto width = (graph.features() + graph.ids()) * sizeof(float);
   for (const auto threads : settings.bench.decode_threads) {
     std::vector<SourceRate> trials;
+    const auto before = RemoteStore::process_counts();
     for (int trial = 0; trial < data_trials; ++trial)
       trials.push_back(measure(graph, data, order, pass, threads,
                                static_cast<double>(settings.bench.data_seconds)
@@ -175,12 +189,28 @@ int run_bench_data(const Settings& settings) {
     const auto values = middle.samples * static_cast<double>(width);
     std::printf("%8u %14.0f %14.1f %14.1f %7.1f%%\n", threads, middle.samples,
                 middle.stored_bytes / 1e6, values / 1e6, spread * 100);
+    const auto store = since(before);
+    const auto waited = 1e-6 * static_cast<double>(store.wait_us);
+    if (store.requests + store.cache_hits > 0)
+      std::printf("%8s %llu requests, %llu of them again, %.1f MB, %.1f s of "
+                  "waiting; cache: %llu hits, %llu misses\n",
+                  "store", static_cast<unsigned long long>(store.requests),
+                  static_cast<unsigned long long>(store.tries_again),
+                  static_cast<double>(store.bytes) / 1e6, waited,
+                  static_cast<unsigned long long>(store.cache_hits),
+                  static_cast<unsigned long long>(store.cache_misses));
     rows.push_back({{"name", "data"},
                     {"members", threads},
                     {"samples_per_second", middle.samples},
                     {"file_bytes_per_second", middle.stored_bytes},
                     {"value_bytes_per_second", values},
                     {"ready_seconds", loaded},
+                    {"store_requests", store.requests},
+                    {"store_retries", store.tries_again},
+                    {"store_bytes", store.bytes},
+                    {"store_wait_seconds", waited},
+                    {"cache_hits", store.cache_hits},
+                    {"cache_misses", store.cache_misses},
                     {"spread", spread}});
   }
   if (!settings.json.empty()) {

@@ -102,7 +102,12 @@ OF_REPLICAS = {"troupe_all_reduce_wait_seconds",
 # Its workers read for themselves; readers_test.py looks at readers.
 OF_READERS = {"troupe_reader_samples_total", "troupe_reader_bytes_total",
               "troupe_reader_requests", "troupe_read_duration_seconds"}
-WITHOUT_FAULT_ABSENT |= OF_REPLICAS | OF_READERS
+# Nor do they ask stores; stores_test.py looks at those.
+OF_STORES = {"troupe_store_requests_total", "troupe_store_retries_total",
+             "troupe_store_bytes_total", "troupe_store_wait_seconds_total",
+             "troupe_data_cache_hits_total", "troupe_data_cache_misses_total",
+             "troupe_data_cache_damaged_total"}
+WITHOUT_FAULT_ABSENT |= OF_REPLICAS | OF_READERS | OF_STORES
 
 CAF_EXPECTED = {
     "caf_system_running_actors": COORDINATOR | WORKERS | SHARDS,
@@ -116,7 +121,9 @@ EMPTY_WITHOUT_FAULT = {"Recoveries", "Membership changes", "AUC", "Perplexity",
                        "Gradients between replicas", "Pause of epoch changes (p99)", "Who waits for whom",
                        "Samples read by readers", "Bytes served by readers",
                        "Reading a request (p99)", "Busy readers",
-                       "Requests that wait for a reader"}
+                       "Requests that wait for a reader",
+                       "Requests to stores", "Bytes from stores",
+                       "Waiting for stores", "Hits of the data cache"}
 
 
 def listed_metrics():

@@ -3,6 +3,7 @@ and dies, over a store that fails and is slow; what cannot be had is one line;
 keys are written nowhere."""
 # ctest: TIMEOUT 1200 COST 60 PROCESSORS 1
 
+import json
 import os
 import shutil
 import signal
@@ -342,6 +343,54 @@ class Stores(unittest.TestCase):
                     server.objects[name] = old + old
             self.assertNotEqual(self.train(data, *way, server=server),
                                 self.expected["tfrecord"])
+
+    def test_what_stores_and_the_cache_do_is_counted(self):
+        faults = lambda number, _: "503" if number % 4 == 1 else None
+        with self.served("/bucket/", s3=True, faults=faults) as server, Run(
+                *JOB, *SERVED, "--workers", "1", *IN_FILES, *ENDLESS,
+                "--data", "tfrecord:s3://bucket/part-*.tfrecord",
+                "--data-cache", self.path("blocks") + ":20M",
+                environment={**self.environment,
+                             **server.environment}) as run:
+            run.wait_for_step(20)
+
+            def of(name):
+                return run.metric(f"troupe_{name}_total",
+                                  r'[^}]*role="worker:0"[^}]*') or 0
+            # The coordinator may have fetched the blocks, which are read here.
+            wait_for(lambda: of("data_cache_hits") > 20 * 16,
+                     "reads of the cache are counted")
+            self.assertGreater(of("store_requests"), 0)
+            self.assertGreater(of("store_retries"), 0)
+            self.assertGreaterEqual(of("store_requests"),
+                                    2 * of("store_retries"))
+            self.assertEqual(of("data_cache_damaged"), 0)
+            self.damage(self.path("blocks"))
+            wait_for(lambda: of("data_cache_damaged") > 0,
+                     "damaged blocks are counted")
+            wait_for(lambda: of("store_bytes") > 0 and
+                     of("data_cache_misses") > 0 and
+                     of("store_wait_seconds") > 0,
+                     "what comes from the store is counted")
+            run.end()
+
+    def test_a_store_alone_is_measured(self):
+        with self.served() as server:
+            path = self.path("rows.json")
+            done = subprocess.run(
+                [TROUPE, "bench", "data", "--data",
+                 f"tfrecord:{self.http_list(server)}", "--data-memory", "1",
+                 "--seconds", "1", "--threads", "1", "--json", path],
+                capture_output=True, text=True, timeout=90,
+                env={**os.environ, **self.environment})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"(?m)^ +store \d+ requests, 0 of "
+                             r"them again, .*; cache: 0 hits, 0 misses$")
+            with open(path) as file:
+                row, = json.load(file)
+            self.assertGreater(row["store_requests"], 0)
+            self.assertGreater(row["store_bytes"], 0)
+            self.assertGreater(row["store_wait_seconds"], 0)
 
     def damage(self, cache):
         blocks = [os.path.join(place, name)
