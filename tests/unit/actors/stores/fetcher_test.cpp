@@ -53,17 +53,18 @@ private:
       pollfd waiting{socket_.get(), POLLIN, 0};
       if (::poll(&waiting, 1, 20) != 1)
         continue;
-      answering.emplace_back(
-        [this, one = ::accept(socket_.get(), nullptr, nullptr)] {
-          const Descriptor connection{one};
-          std::string head;
-          for (char c; head.find("\r\n\r\n") == head.npos
-                       && ::read(connection.get(), &c, 1) == 1;)
-            head += c;
-          const auto text = answer_(head);
-          BOOST_TEST(::write(connection.get(), text.data(), text.size())
-                     == static_cast<ssize_t>(text.size()));
-        });
+      answering.emplace_back([this,
+                              one = ::accept(socket_.get(), nullptr, nullptr)] {
+        const Descriptor connection{one};
+        std::string head;
+        for (char c; head.find("\r\n\r\n") == head.npos
+                     && ::read(connection.get(), &c, 1) == 1;)
+          head += c;
+        const auto text = answer_(head);
+        // Checks are for one thread; a fetch misses what is not written.
+        [[maybe_unused]] const auto written = ::write(connection.get(),
+                                                      text.data(), text.size());
+      });
     }
   }
 
