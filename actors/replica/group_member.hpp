@@ -45,7 +45,7 @@ public:
     pause_supply(true); // it may be waited for longer than a seal may take
     run_on(*executor_, self_, std::move(held),
            [this, proposed, then = std::move(then)](auto& found) {
-             if (gate_.is_sealing(proposed))
+             if (gate_.is_pending(proposed))
                then(found);
            });
   }
@@ -66,7 +66,7 @@ public:
       },
       [this, fence,
        then = std::move(then)](const std::shared_ptr<ReplicaGroup>& group) {
-        if (!gate_.is_sealing(fence))
+        if (!gate_.is_pending(fence))
           return;
         if (group->hopeless)
           trouble(group->error);
@@ -98,7 +98,7 @@ public:
       [this](const auto& slices) { show(slices); });
   }
   void want(const SnapshotRequest& request) {
-    if (gate_.is_active(request.fence) || gate_.is_sealing(request.fence))
+    if (gate_.is_active(request.fence) || gate_.is_pending(request.fence))
       steps_.want(request.version);
   }
 

@@ -141,7 +141,7 @@ private:
         return ready;
       },
       [this, fence = activation.fence](StepOutcome& outcome) {
-        if (!gate_.is_sealing(fence))
+        if (!gate_.is_pending(fence))
           return;
         gate_.open();
         if (!member_.can_go_on(fence, outcome))

@@ -32,13 +32,14 @@ public:
     early_.clear();
     return true;
   }
-  bool is_sealing(const Fence& fence) const {
+  /// It is the newest epoch, and not open yet: sealed, or entered.
+  bool is_pending(const Fence& fence) const {
     return fence == newest_ && active_ != newest_;
   }
   /// Its activation has come. False: it is of another epoch, or came before:
   /// peers are reached once an epoch, and form one group.
   bool enter(const Fence& fence) {
-    return is_sealing(fence) && !std::exchange(entered_, true);
+    return is_pending(fence) && !std::exchange(entered_, true);
   }
   /// The sealed epoch is active from here on; replay() when the role is ready.
   void open() { active_ = newest_; }
@@ -60,7 +61,7 @@ public:
   void admit(const Fence& fence, Then then) {
     if (is_active(fence))
       then();
-    else if (fence.job != 0 && is_sealing(fence))
+    else if (fence.job != 0 && is_pending(fence))
       early_.push_back(std::move(then));
   }
 
@@ -80,7 +81,7 @@ void ask_for_links(Pointer self, const RoleContext& context,
                    const EpochGate& gate, RoleId peer, std::string why) {
   const auto fence = gate.newest();
   Completion later{[self, &context, &gate, fence, peer, why = std::move(why)] {
-    if (gate.is_active(fence) || gate.is_sealing(fence))
+    if (gate.is_active(fence) || gate.is_pending(fence))
       self->send(context.coordinator,
                  LinkLost{fence,
                           context.role,

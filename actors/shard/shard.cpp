@@ -97,7 +97,7 @@ private:
     part_->leave_epoch();
     shard_.run([] { return true; },
                [this, fence = proposal.fence](bool) {
-                 if (shard_.gate.is_sealing(fence))
+                 if (shard_.gate.is_pending(fence))
                    seal();
                });
   }
@@ -154,7 +154,7 @@ private:
   }
 
   void start_epoch(const Activate& activation) {
-    if (!shard_.gate.is_sealing(activation.fence))
+    if (!shard_.gate.is_pending(activation.fence))
       return;
     if (!activation.rollback) {
       enter_epoch(activation);
@@ -162,7 +162,7 @@ private:
     }
     shard_.run([this, activation] { return go_back(activation); },
                [this, activation](const std::string& trouble) {
-                 if (!shard_.gate.is_sealing(activation.fence))
+                 if (!shard_.gate.is_pending(activation.fence))
                    return;
                  if (!trouble.empty())
                    shard_.self->send(shard_.context.coordinator,

@@ -67,7 +67,7 @@ void SplitRole::on(const Propose& proposal) {
   run_on(
     *executor_, self_, [this] { return steps_->held(); },
     [this, proposal](std::vector<SliceState>& held) {
-      if (!gate_.is_sealing(proposal.fence))
+      if (!gate_.is_pending(proposal.fence))
         return;
       reports_.send_again(self_, context_, proposal.committed);
       send_seal(self_, context_, proposal.fence, std::move(held),
@@ -103,14 +103,14 @@ void SplitRole::keep_links_to(const Activate& activation) {
 }
 
 void SplitRole::enter(const Activate& activation) {
-  if (!gate_.is_sealing(activation.fence))
+  if (!gate_.is_pending(activation.fence))
     return;
   if (activation.rollback)
     course_.end_at(job_.total_steps);
   run_on(
     *executor_, self_, [this, activation] { return go_to(activation); },
     [this, activation](const std::string& trouble) {
-      if (!gate_.is_sealing(activation.fence))
+      if (!gate_.is_pending(activation.fence))
         return;
       if (!trouble.empty())
         return tell_trouble(trouble);

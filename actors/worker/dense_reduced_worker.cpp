@@ -1,8 +1,8 @@
 #include "actors/worker/dense_reduced_worker.hpp"
 
 #include "actors/job/beginning.hpp"
-#include "actors/replica/dense_steps.hpp"
 #include "actors/replica/group_member.hpp"
+#include "actors/worker/dense_steps.hpp"
 #include "actors/worker/worker_base.hpp"
 #include "kernels/base/error.hpp"
 #include "strategies/dense_reduced_steps.hpp"
@@ -81,7 +81,7 @@ private:
     run_on(
       *executor_, self_, [this, activation] { return begin(activation); },
       [this, activation](StepOutcome& outcome) {
-        if (gate_.is_sealing(activation.fence)
+        if (gate_.is_pending(activation.fence)
             && member_.can_go_on(activation.fence, outcome))
           start_epoch(activation, outcome);
       });

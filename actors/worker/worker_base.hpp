@@ -95,7 +95,7 @@ protected:
     shards_.connect(
       self_, activation.fence, activation.members, RoleKind::shard,
       [this, fence = activation.fence, then] {
-        if (gate_.is_sealing(fence))
+        if (gate_.is_pending(fence))
           then();
       },
       [this](RoleId shard, const std::string& line) {

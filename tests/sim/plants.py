@@ -207,9 +207,9 @@ PLANTS = [
      "return step <= bound ||", "if (PLANTED(52))\n    ++bound;\n"
      "  return step <= bound ||"),
     (53, "sums of a step that is over count for the next one",
-     "actors/replica/dense_steps.cpp", "  if (any)\n    shares_",
+     "actors/worker/dense_steps.cpp", "  if (any)\n    shares_",
      "  if (any && !PLANTED(53))\n    shares_"),
-    (54, "who was left out is not told", "actors/coordinator/silence.cpp",
+    (54, "who was left out is not told", "actors/coordinator/lost_members.cpp",
      "comes_back && !course_.is_over()",
      "!PLANTED(54) && comes_back && !course_.is_over()"),
     (55, "who joins again keeps its number", "actors/control/control_line.cpp",

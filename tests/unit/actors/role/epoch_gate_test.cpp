@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(an_epoch_is_entered_once) {
   BOOST_TEST(!gate.enter(epoch(2)));
   BOOST_TEST(gate.enter(epoch(1)));
   BOOST_TEST(!gate.enter(epoch(1)));
-  BOOST_TEST(gate.is_sealing(epoch(1))); // who entered goes on
+  BOOST_TEST(gate.is_pending(epoch(1))); // who entered goes on
   BOOST_TEST(!gate.propose(epoch(1)));   // a copy, too
   BOOST_TEST(!gate.enter(epoch(1)));
   gate.open();

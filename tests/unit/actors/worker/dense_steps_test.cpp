@@ -1,5 +1,5 @@
-#include "actors/replica/dense_steps.hpp"
 #include "actors/replica/local_groups.hpp"
+#include "actors/worker/dense_steps.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "actors/replica/dense_steps.hpp"
+#include "actors/worker/dense_steps.hpp"
 
 #include "actors/job/beginning.hpp"
 #include "kernels/base/buffer.hpp"
