@@ -209,8 +209,8 @@ public:
   }
   /// Who would have the least to do with these bytes more; nobody where all
   /// are in the chain.
-  std::optional<uint32_t> least_outside(const std::vector<uint32_t>& chain,
-                                        uint64_t bytes) const {
+  std::optional<uint32_t> min_outside(const std::vector<uint32_t>& chain,
+                                      uint64_t bytes) const {
     std::optional<uint32_t> best;
     for (const auto& [shard, load] : loads_)
       if (!contains(chain, shard)
@@ -249,7 +249,7 @@ rebalance(const std::vector<std::vector<uint32_t>>& chains,
   }
   for (size_t i = 0; i < out.size(); ++i)
     while (!chains[i].empty() && out[i].size() < most) {
-      const auto to = *loads.least_outside(out[i], bytes[i]);
+      const auto to = *loads.min_outside(out[i], bytes[i]);
       loads.give(to, bytes[i]);
       out[i].push_back(to);
     }
@@ -257,7 +257,7 @@ rebalance(const std::vector<std::vector<uint32_t>>& chains,
   for (bool moved = true; std::exchange(moved, false);)
     for (size_t i = 0; i < out.size(); ++i)
       for (auto& from : out[i]) {
-        const auto to = loads.least_outside(out[i], bytes[i]);
+        const auto to = loads.min_outside(out[i], bytes[i]);
         if (!to || loads.with(*to, bytes[i]) >= loads.of(from))
           continue;
         loads.take(from, bytes[i]);

@@ -11,13 +11,13 @@
 namespace troupe {
 namespace {
 
-constexpr uint32_t most_slots = 10'000;
+constexpr uint32_t max_slots = 10'000;
 
 bool parse_slots(const std::string& text, uint32_t& slots) {
   const auto* end = text.data() + text.size();
   const auto [at, failure] = std::from_chars(text.data(), end, slots);
   return failure == std::errc{} && at == end && slots >= 1
-         && slots <= most_slots;
+         && slots <= max_slots;
 }
 
 /// What stands before the last colon, unless that is part of an address of
@@ -45,7 +45,7 @@ bool parse_host(const std::string& text, HostSlots& host,
   host.name = name;
   if (!parse_slots(slots, host.slots)) {
     mistake = "'" + text + "': slots are a whole number from 1 to "
-              + std::to_string(most_slots);
+              + std::to_string(max_slots);
     return false;
   }
   return true;
@@ -103,7 +103,7 @@ bool parse_host_lines(const std::string& text, std::vector<HostSlots>& hosts,
         fine = parse_slots(word.substr(6), host.slots);
         if (!fine)
           mistake = "'" + word + "': slots are a whole number from 1 to "
-                    + std::to_string(most_slots);
+                    + std::to_string(max_slots);
       } else if (word.starts_with("address=") && word.size() > 8) {
         address = word.substr(8);
       } else {
@@ -203,7 +203,7 @@ bool Placement::place_shards(const Plan& plan, std::string& mistake) {
 
 /// The host that is least full, by the share of its slots, once it has one
 /// more.
-size_t Placement::least_full() const {
+size_t Placement::min_full() const {
   size_t best = 0;
   const auto share = [&](size_t host) {
     const auto beyond = used_[host] >= hosts_[host].slots ? 1'000.0 : 0.0;
@@ -218,7 +218,7 @@ size_t Placement::least_full() const {
 void Placement::place_in_order(const std::vector<RolePlan>& roles) {
   std::vector<size_t> counts(hosts_.size());
   for (size_t i = 0; i < roles.size(); ++i) {
-    const auto host = least_full();
+    const auto host = min_full();
     ++used_[host];
     ++counts[host];
   }
@@ -250,7 +250,7 @@ void Placement::put(RoleId role, size_t host) {
 size_t Placement::host_of(RoleId role) {
   if (const auto found = roles_.find(role); found != roles_.end())
     return found->second;
-  const auto host = least_full();
+  const auto host = min_full();
   put(role, host);
   return host;
 }

@@ -64,7 +64,7 @@ public:
   std::set<std::pair<size_t, size_t>> links(const Plan& plan) const;
 
 private:
-  size_t least_full() const;
+  size_t min_full() const;
   bool place_shards(const Plan& plan, std::string& mistake);
   void place_in_order(const std::vector<RolePlan>& roles);
   void place_apart(const std::vector<RolePlan>& roles);

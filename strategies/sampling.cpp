@@ -48,7 +48,7 @@ Sampling::Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
     samples_(samples),
     global_batch_(global_batch),
     virtual_ranks_(virtual_ranks),
-    least_(least) {
+    min_(least) {
   strategies::require(samples > 0, "a data set needs a sample");
   strategies::require(samples <= std::numeric_limits<uint32_t>::max(),
                       "sample indices have 32 bits");
@@ -68,7 +68,7 @@ StepSamples Sampling::step(uint64_t step) const {
   auto first = place * global_batch_;
   auto end = std::min<uint64_t>(first + global_batch_, samples_);
   // A last sample that would be alone gets another one to it.
-  if (least_ == 2 && per_epoch > 1 && global_batch_ > least_
+  if (min_ == 2 && per_epoch > 1 && global_batch_ > min_
       && samples_ % global_batch_ == 1) {
     end -= place + 2 == per_epoch ? 1 : 0;
     first -= place + 1 == per_epoch ? 1 : 0;
@@ -77,8 +77,8 @@ StepSamples Sampling::step(uint64_t step) const {
 }
 
 uint32_t Sampling::shared_by(uint32_t samples) const {
-  return least_ == 1 ? virtual_ranks_
-                     : std::min(virtual_ranks_, std::max(1u, samples / least_));
+  return min_ == 1 ? virtual_ranks_
+                   : std::min(virtual_ranks_, std::max(1u, samples / min_));
 }
 
 StepSamples Sampling::rank(uint64_t step, uint32_t virtual_rank) const {
@@ -120,7 +120,7 @@ uint32_t Sampling::max_of_step() const {
 uint64_t Sampling::short_steps() const {
   const auto steps = steps_per_epoch();
   const auto is_short = [&](uint64_t step) {
-    return this->step(step).count < least_ ? 1u : 0u;
+    return this->step(step).count < min_ ? 1u : 0u;
   };
   // All but the last two have as many as the batch.
   return steps == 1 ? is_short(0)

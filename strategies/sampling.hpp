@@ -61,7 +61,7 @@ private:
   uint64_t samples_;
   uint32_t global_batch_;
   uint32_t virtual_ranks_;
-  uint32_t least_;
+  uint32_t min_;
   uint64_t permuted_epoch_ = ~uint64_t{0};
   std::vector<uint32_t> permutation_;
 };

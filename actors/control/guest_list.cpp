@@ -6,7 +6,7 @@ namespace troupe {
 
 GuestList::Arrival GuestList::arrives(Clock::time_point now) {
   Arrival out;
-  if (size() >= most_)
+  if (size() >= max_)
     out.gone = room();
   out.id = ++last_;
   const auto at = silent_.insert(silent_.end(), {out.id, now + patience});

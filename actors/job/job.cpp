@@ -99,7 +99,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     const Sampling sampling{options.seed,
                             std::max<uint64_t>(1, options.samples),
                             options.global_batch, options.virtual_ranks,
-                            least_rows(graph)};
+                            min_rows(graph)};
     wanted.stages = stage_layers(options, graph, sampling.max_of_rank());
     const auto shape = pipeline_shape(options, micro_batches(options));
     wanted.data = mesh_of(options).data;
@@ -349,7 +349,7 @@ Job::Job(JobOptions given)
     lazy(lazy_parameters(options, graph)),
     plan(plan_of(options, graph, tables)),
     sampling(options.seed, some(options.samples), options.global_batch,
-             options.virtual_ranks, least_rows(graph)),
+             options.virtual_ranks, min_rows(graph)),
     total_steps(steps_of(options, sampling)) {
   // Roles make the same plan of the job without trying all cuts.
   if (options.cut.device_memory > 0 && options.cut.split_at.empty())

@@ -26,7 +26,7 @@ constexpr int schema_without_gaps = 2; ///< in the events' numbers
 constexpr int busy_ms = 2'000;
 constexpr int longest_event = 64 << 20;
 /// Of all events: folding keeps a run's far below.
-constexpr uint64_t most_bytes = uint64_t{1} << 30;
+constexpr uint64_t max_bytes = uint64_t{1} << 30;
 
 /// All that a journal consists of, in SQLite's words.
 constexpr const char* events_table =
@@ -246,8 +246,8 @@ struct JournalFile::Impl {
   /// Pages that lead to one another may seem to hold anything.
   void check_size(uint64_t bytes) const {
     if (bytes > longest_event
-        && bytes > std::min(most_bytes, pragma("PRAGMA page_count")
-                                          * pragma("PRAGMA page_size")))
+        && bytes > std::min(max_bytes, pragma("PRAGMA page_count")
+                                         * pragma("PRAGMA page_size")))
       throw InputError("its events are longer than a run's can be");
   }
 

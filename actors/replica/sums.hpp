@@ -71,7 +71,7 @@ private:
   const Job& job_;
   bool alone_;
   bool few_;
-  uint32_t most_;  ///< addends that there may be
+  uint32_t max_;   ///< addends that there may be
   uint32_t first_; ///< arrays that are there from the beginning
   bool shared_ = false;
   ReplicaStart start_;

@@ -35,7 +35,7 @@ constexpr uint64_t pages = BlockCache::block_bytes / BlockCache::page_bytes;
 constexpr uint64_t payload_at = 8192;
 /// A use is written down no more often.
 constexpr int64_t use_s = 30;
-constexpr size_t most_open = 128;
+constexpr size_t max_open = 128;
 /// What a process that was killed left half-written is removed after.
 constexpr auto left_behind = std::chrono::minutes{10};
 constexpr auto lock_patience = std::chrono::seconds{2};
@@ -309,7 +309,7 @@ struct BlockCache::OpenBlocks {
     const std::lock_guard guard{mutex};
     if (places.contains(key))
       return;
-    if (order.size() >= most_open) {
+    if (order.size() >= max_open) {
       places.erase(order.back().first);
       order.pop_back();
     }
@@ -331,12 +331,12 @@ struct BlockCache::OpenBlocks {
   std::unordered_map<std::string, std::list<Entry>::iterator> places;
 };
 
-BlockCache::BlockCache(std::string dir, uint64_t most_bytes)
+BlockCache::BlockCache(std::string dir, uint64_t max_bytes)
   : dir_(std::move(dir)),
-    most_bytes_(most_bytes),
+    max_bytes_(max_bytes),
     open_(std::make_unique<OpenBlocks>()) {
   constexpr uint64_t fewest_blocks = 16;
-  if (most_bytes < fewest_blocks * (block_bytes + payload_at))
+  if (max_bytes < fewest_blocks * (block_bytes + payload_at))
     throw UsageError("--data-cache " + dir_ + ": holds fewer than 16 blocks of "
                      + "a MiB; give it 17M at least");
   make_folder(dir_);
@@ -438,12 +438,12 @@ uint64_t BlockCache::make_room(uint64_t bytes) {
   uint64_t used = 0;
   for (const auto& file : files)
     used += file.bytes;
-  if (used + bytes <= most_bytes_)
+  if (used + bytes <= max_bytes_)
     return used;
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
     return a.used < b.used || (a.used == b.used && a.path < b.path);
   });
-  const auto goal = most_bytes_ - most_bytes_ / 10;
+  const auto goal = max_bytes_ - max_bytes_ / 10;
   for (const auto& file : files) {
     if (used + bytes <= goal)
       break;
@@ -480,9 +480,9 @@ void BlockCache::keep(const Key& key, std::span<const std::byte> bytes) {
     if (!lock || ::access(path.c_str(), R_OK) == 0) // kept meanwhile
       return;
     auto used = known_bytes();
-    if (used > most_bytes_ || used + whole > most_bytes_)
+    if (used > max_bytes_ || used + whole > max_bytes_)
       used = make_room(whole);
-    if (used + whole > most_bytes_)
+    if (used + whole > max_bytes_)
       return;
     // First the number, then the file: a process that is killed between the
     // two leaves too large a number, which the next one looks up.

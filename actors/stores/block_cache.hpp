@@ -13,7 +13,7 @@ namespace troupe {
 /// Blocks of objects in a folder of this machine, for all its processes and
 /// the runs to come. A file a block, whole or not there; what it says is
 /// checked page by page as it is read. All files together take no more than
-/// `most_bytes` but for those that are being written; what was not used for
+/// `max_bytes` but for those that are being written; what was not used for
 /// longest goes. A process keeps the 128 that it read last open, which delays
 /// that their room is free. Any thread, any process.
 ///
@@ -32,8 +32,8 @@ public:
 
   /// Makes the folder. Errors: FileError with the system's reason; InputError
   /// for one that is another user's, or that others may write to; UsageError
-  /// where `most_bytes` holds fewer than 16 blocks.
-  BlockCache(std::string dir, uint64_t most_bytes);
+  /// where `max_bytes` holds fewer than 16 blocks.
+  BlockCache(std::string dir, uint64_t max_bytes);
   ~BlockCache();
 
   /// Copies out what lies at `offset` of a block. False where the block is not
@@ -65,7 +65,7 @@ private:
   uint64_t make_room(uint64_t bytes);
 
   std::string dir_;
-  uint64_t most_bytes_;
+  uint64_t max_bytes_;
   std::unique_ptr<OpenBlocks> open_;
   std::atomic<uint64_t> hits_ = 0;
   std::atomic<uint64_t> misses_ = 0;

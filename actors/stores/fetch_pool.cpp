@@ -15,8 +15,8 @@ constexpr auto forgotten_after = std::chrono::seconds{30};
 
 } // namespace
 
-FetchPool::FetchPool(uint32_t threads, uint64_t most_bytes)
-  : max_threads_(threads), most_bytes_(most_bytes) {}
+FetchPool::FetchPool(uint32_t threads, uint64_t max_bytes)
+  : max_threads_(threads), max_bytes_(max_bytes) {}
 
 FetchPool::~FetchPool() {
   {
@@ -47,9 +47,9 @@ void FetchPool::begin(const std::string& key, uint64_t bytes, Fetch fetch) {
   const std::lock_guard guard{mutex_};
   if (ending_ || parts_.contains(key))
     return;
-  if (held_ + bytes > most_bytes_)
+  if (held_ + bytes > max_bytes_)
     drop_forgotten();
-  if (held_ + bytes > most_bytes_)
+  if (held_ + bytes > max_bytes_)
     return;
   auto part = std::make_shared<Part>();
   part->bytes = bytes;

@@ -25,8 +25,8 @@ public:
   using Bytes = std::shared_ptr<const std::vector<std::byte>>;
   using Fetch = std::function<std::vector<std::byte>()>;
 
-  /// Of what is fetched ahead and not taken `most_bytes` are held at most.
-  FetchPool(uint32_t threads, uint64_t most_bytes);
+  /// Of what is fetched ahead and not taken `max_bytes` are held at most.
+  FetchPool(uint32_t threads, uint64_t max_bytes);
   /// Joins its threads: fetches have to end by themselves.
   ~FetchPool();
   FetchPool(const FetchPool&) = delete;
@@ -59,7 +59,7 @@ private:
   void drop_forgotten();
 
   uint32_t max_threads_;
-  uint64_t most_bytes_;
+  uint64_t max_bytes_;
   std::mutex mutex_;
   std::condition_variable wanted_;
   std::condition_variable finished_;

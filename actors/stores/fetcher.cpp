@@ -18,9 +18,9 @@ namespace troupe {
 
 namespace {
 
-constexpr uint64_t most_document = uint64_t{16} << 20;
-constexpr size_t most_objects = 10'000'000;
-constexpr size_t most_pages = 100'000; ///< of a listing, mostly of 1000 objects
+constexpr uint64_t max_document = uint64_t{16} << 20;
+constexpr size_t max_objects = 10'000'000;
+constexpr size_t max_pages = 100'000; ///< of a listing, mostly of 1000 objects
 
 uint64_t now_ms() {
   using namespace std::chrono;
@@ -150,7 +150,7 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
     // Pages may be empty, but not without end: a store that always has another
     // one would never be through.
     if (!page || (!page->next.empty() && page->next == next)
-        || ++pages > most_pages)
+        || ++pages > max_pages)
       throw FileError(prefix.url()
                         + ": the store's list of objects cannot be "
                           "read; is this an S3 store? Check the endpoint",
@@ -159,7 +159,7 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
     objects.insert(objects.end(),
                    std::make_move_iterator(page->objects.begin()),
                    std::make_move_iterator(page->objects.end()));
-    if (objects.size() > most_objects)
+    if (objects.size() > max_objects)
       throw InputError(prefix.url() + ": names more than 10,000,000 objects; "
                        + "put samples into fewer");
   } while (!next.empty());
@@ -193,12 +193,12 @@ HttpRequest Fetcher::prepared(const Errand& errand, uint64_t had,
     request.follow = true;
   }
   if (errand.document) {
-    request.most_bytes = most_document;
+    request.max_bytes = max_document;
     return request;
   }
   const auto& wish = errand.wish;
   const auto first = wish.first + had;
-  request.most_bytes = wish.last + 1 - first;
+  request.max_bytes = wish.last + 1 - first;
   request.wants_part = first > 0 || wish.last + 1 != wish.total;
   request.fields.push_back("Range: bytes=" + std::to_string(first) + '-'
                            + std::to_string(wish.last));

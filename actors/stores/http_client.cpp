@@ -17,8 +17,8 @@ namespace {
 
 using Clock = SteadyClock;
 
-constexpr size_t most_error_body = size_t{64} << 10;
-constexpr size_t most_idle = 64;
+constexpr size_t max_error_body = size_t{64} << 10;
+constexpr size_t max_idle = 64;
 constexpr size_t longest_head = size_t{256} << 10;
 constexpr long connect_ms = 10'000;
 constexpr long slow_bytes_per_s = 1024;
@@ -54,14 +54,14 @@ size_t take_body(char* data, size_t size, size_t count, void* user) {
   const auto status = transfer.result.answer.status;
   if (status >= 300) {
     auto& text = transfer.result.error_body;
-    text.append(data, std::min(bytes, most_error_body - text.size()));
+    text.append(data, std::min(bytes, max_error_body - text.size()));
     return bytes;
   }
   if (status == 200 && transfer.request.wants_part) {
     transfer.unwanted = true;
     return 0;
   }
-  if (bytes > transfer.request.most_bytes - transfer.taken) {
+  if (bytes > transfer.request.max_bytes - transfer.taken) {
     transfer.result.over = true;
     return 0;
   }
@@ -263,7 +263,7 @@ std::unique_ptr<HttpClient::Handle> HttpClient::take() {
 
 void HttpClient::give_back(std::unique_ptr<Handle> handle) {
   const std::lock_guard guard{mutex_};
-  if (idle_.size() < most_idle)
+  if (idle_.size() < max_idle)
     idle_.push_back(std::move(handle));
 }
 

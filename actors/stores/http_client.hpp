@@ -19,7 +19,7 @@ struct HttpRequest {
   bool follow = false;                        ///< redirects, five at most
   std::chrono::milliseconds patience{60'000}; ///< for all of it
   /// What an answer of the 200s may bring; more ends the try.
-  uint64_t most_bytes = 0;
+  uint64_t max_bytes = 0;
   bool wants_part = false; ///< of 200 nothing is taken, since 206 was wanted
 };
 
@@ -29,7 +29,7 @@ struct HttpTry {
   /// What ended it before the answer was complete; `whole` where nothing did.
   FetchEnd end = FetchEnd::whole;
   std::string why;        ///< in the line's words; shows neither URL nor field
-  bool over = false;      ///< the answer brings more than `most_bytes`
+  bool over = false;      ///< the answer brings more than `max_bytes`
   std::string error_body; ///< of an answer above 299, at most 64 KiB
 };
 

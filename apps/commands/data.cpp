@@ -32,13 +32,13 @@ std::string kind_text(ColumnRule rule) {
 }
 
 InfoRow row_of(const ColumnSurvey& column, const ColumnRule& proposal) {
-  constexpr size_t most_letters = 24;
+  constexpr size_t max_letters = 24;
   const bool numbers = column.all_numbers();
   std::string examples;
   for (const auto& example : column.examples())
     examples += (examples.empty() ? "" : ", ")
-                + shortened_to(most_letters, shown_text(example));
-  return {shortened_to(most_letters, shown_text(column.name())),
+                + shortened_to(max_letters, shown_text(example));
+  return {shortened_to(max_letters, shown_text(column.name())),
           kind_text(proposal),
           std::to_string(column.missing()),
           std::to_string(column.values()) + (column.more_values() ? "+" : ""),

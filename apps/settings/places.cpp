@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int most_links = 40; ///< as the system follows
+constexpr int max_links = 40; ///< as the system follows
 
 /// Where a path leads, also through a link to what is not there yet.
 fs::path leads_to(const std::string& path) {
@@ -31,8 +31,7 @@ fs::path leads_to(const std::string& path) {
   auto at = fs::absolute(path, failure);
   if (!at.has_filename()) // "folder/"
     at = at.parent_path();
-  for (int links = 0; links < most_links && fs::is_symlink(at, failure);
-       ++links)
+  for (int links = 0; links < max_links && fs::is_symlink(at, failure); ++links)
     at = at.parent_path() / fs::read_symlink(at, failure);
   return fs::weakly_canonical(at, failure);
 }

@@ -18,11 +18,11 @@ namespace troupe {
 
 namespace {
 
-constexpr uint64_t most_categories = 100'000;
-constexpr uint64_t most_entities = 4'000'000;
-constexpr uint64_t most_classes = 65'536;
-constexpr uint64_t most_buckets = 100'000'000;
-constexpr size_t most_columns = 100'000;
+constexpr uint64_t max_categories = 100'000;
+constexpr uint64_t max_entities = 4'000'000;
+constexpr uint64_t max_classes = 65'536;
+constexpr uint64_t max_buckets = 100'000'000;
+constexpr size_t max_columns = 100'000;
 
 constexpr const char* standard_scale = "standard";
 
@@ -151,9 +151,9 @@ private:
     else if (key == "min_count" && rule_.has_id())
       rule_.min_count = whole(key, value, 1, uint64_t{1} << 32);
     else if (key == "max_values" && rule_.has_id())
-      rule_.max_values = whole(key, value, 1, most_buckets);
+      rule_.max_values = whole(key, value, 1, max_buckets);
     else if (key == "buckets" && rule_.has_id())
-      rule_.buckets = whole(key, value, 2, most_buckets);
+      rule_.buckets = whole(key, value, 2, max_buckets);
     else if (key == "form" && rule_.kind == ColumnKind::date)
       set_form(value);
     else if (key == "cycle" && rule_.kind == ColumnKind::date)
@@ -247,12 +247,12 @@ size_t ColumnRule::features() const {
   return count;
 }
 
-uint64_t ColumnRule::most_values() const {
+uint64_t ColumnRule::value_limit() const {
   if (max_values > 0)
     return max_values;
-  return kind == ColumnKind::id      ? most_entities
-         : kind == ColumnKind::label ? most_classes
-                                     : most_categories;
+  return kind == ColumnKind::id      ? max_entities
+         : kind == ColumnKind::label ? max_classes
+                                     : max_categories;
 }
 
 std::string escaped_text(std::string_view text,
@@ -299,9 +299,9 @@ std::vector<ColumnRule> parse_column_rules(std::string_view text) {
   while (true) {
     const auto end = std::min(text.find(','), text.size());
     rules.push_back(parse_column_rule(text.substr(0, end)));
-    if (rules.size() > most_columns)
-      throw UsageError("columns: names more than "
-                       + std::to_string(most_columns) + " columns");
+    if (rules.size() > max_columns)
+      throw UsageError("columns: names more than " + std::to_string(max_columns)
+                       + " columns");
     if (end == text.size())
       return rules;
     text.remove_prefix(end + 1);
@@ -322,8 +322,8 @@ std::vector<ColumnRule> read_column_rules(const std::string& path) {
       throw InputError(path + ":" + std::to_string(lines.number()) + ": "
                        + mistake.what());
     }
-    if (rules.size() > most_columns)
-      lines.refuse("is beyond " + std::to_string(most_columns) + " columns",
+    if (rules.size() > max_columns)
+      lines.refuse("is beyond " + std::to_string(max_columns) + " columns",
                    "is this a file of columns?");
   }
   if (rules.empty())

@@ -66,7 +66,7 @@ struct ColumnRule {
   }
   size_t features() const; ///< that the column makes
   /// Values of a column with a vocabulary that one file may have.
-  uint64_t most_values() const;
+  uint64_t value_limit() const;
 };
 
 /// Ids of a column by vocabulary or hash: 0 is a missing value; by vocabulary 1
@@ -77,7 +77,7 @@ constexpr int32_t first_known_id = 2;
 
 /// Bytes of what all vocabularies of a table together take with weights, whose
 /// header may not be larger than 100 MB.
-constexpr uint64_t most_vocabulary_bytes = 80'000'000;
+constexpr uint64_t max_vocabulary_bytes = 80'000'000;
 
 /// Reads rules that commas separate. In names %2C is a comma, %3A a colon, %26
 /// &, %3F ?, %25 %; any byte may be written so.

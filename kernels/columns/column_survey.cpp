@@ -14,8 +14,8 @@ namespace {
 
 constexpr DateForm looked_for[]{DateForm::ymd, DateForm::dmy, DateForm::mdy};
 /// Classes that a label of whole numbers may have, else it is a number.
-constexpr uint64_t most_number_classes = 20;
-constexpr uint64_t most_counted_numbers = 100'000;
+constexpr uint64_t max_number_classes = 20;
+constexpr uint64_t max_counted_numbers = 100'000;
 /// How many different texts a column of numbers may have, and in how many of
 /// its fields, so that they are taken for missing ones.
 constexpr size_t few_texts = 3;
@@ -25,8 +25,8 @@ constexpr double worth_a_flag = 0.05;
 /// Targets whose mean is at most this far from 0, and whose deviation is within
 /// these, are learned as they are.
 constexpr double farthest_mean = 10;
-constexpr double least_deviation = 0.1;
-constexpr double most_deviation = 10;
+constexpr double min_deviation = 0.1;
+constexpr double max_deviation = 10;
 /// Numbers that may be seconds since 1970: the years 1980 to 2100.
 constexpr double first_seconds = 315'532'800;
 constexpr double last_seconds = 4'102'444'800;
@@ -69,8 +69,8 @@ void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
     return;
   // Of numbers it does not matter how many there are.
   const auto most = numbers_ == present() && !names_ids()
-                      ? most_counted_numbers
-                      : ColumnRule{{}, ColumnKind::id}.most_values();
+                      ? max_counted_numbers
+                      : ColumnRule{{}, ColumnKind::id}.value_limit();
   if (!may_count || values_.size() > most) {
     more_ = true; // a value that is known would not be missed, either
     return;
@@ -99,8 +99,8 @@ double ColumnSurvey::deviation() const {
 
 /// Steps of the usual size would not reach such numbers, or go past them.
 bool ColumnSurvey::needs_scale() const {
-  return std::fabs(mean()) > farthest_mean || deviation() < least_deviation
-         || deviation() > most_deviation;
+  return std::fabs(mean()) > farthest_mean || deviation() < min_deviation
+         || deviation() > max_deviation;
 }
 
 std::vector<std::string> ColumnSurvey::examples() const {
@@ -132,7 +132,7 @@ ColumnRule ColumnSurvey::proposal(bool label) const {
   const auto different = values();
   if (label) {
     const bool classes = !more_ && whole_ == present()
-                         && different <= most_number_classes;
+                         && different <= max_number_classes;
     const bool number = all_numbers()
                         && (!classes || lower_case(name_) == "rating");
     rule.kind = number ? ColumnKind::target : ColumnKind::label;
@@ -179,8 +179,8 @@ ColumnRule ColumnSurvey::proposal(bool label) const {
   if (!more_ && !names_ids() && 2 * different > present() && present() > 20)
     return rule;
   rule.kind = names_ids() ? ColumnKind::id : ColumnKind::category;
-  if (more_ || different > rule.most_values())
-    rule.buckets = rule.most_values();
+  if (more_ || different > rule.value_limit())
+    rule.buckets = rule.value_limit();
   else if (!names_ids() && 4 * seen_once() > different && different > 20)
     rule.min_count = 2;
   return rule;

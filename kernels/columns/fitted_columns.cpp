@@ -46,7 +46,7 @@ FittedColumn column_from(const FittedJson& json) {
       || !std::isfinite(column.deviation) || column.deviation <= 0
       || std::adjacent_find(values.begin(), values.end(), std::greater_equal{})
            != values.end()
-      || values.size() > column.rule.most_values()
+      || values.size() > column.rule.value_limit()
       || (column.rule.kind == ColumnKind::label && values.size() < 2))
     throw InputError("a column is not as it was written");
   return column;
@@ -131,7 +131,7 @@ uint64_t kept_bytes(const FittedColumns& fitted) {
   for (const auto& column : fitted.columns)
     for (const auto& value : column.values)
       most += escaped * value.size() + around;
-  if (most <= most_vocabulary_bytes)
+  if (most <= max_vocabulary_bytes)
     return most;
   const auto text = to_json(fitted);
   return text.size()

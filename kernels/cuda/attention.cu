@@ -272,12 +272,12 @@ void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
                      * sizeof(float);
   // The limit is one for all heads of so many parts.
   constexpr auto most = Parts * warp;
-  constexpr auto most_bytes = (2 * tile * (most + 1) + 2 * warps * most)
+  constexpr auto max_bytes = (2 * tile * (most + 1) + 2 * warps * most)
                               * sizeof(float);
   auto raise = [](auto* kernel) {
-    if (most_bytes > 48 * 1024)
+    if (max_bytes > 48 * 1024)
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(most_bytes));
+                           static_cast<int>(max_bytes));
   };
   if (!backward) {
     raise(forward_kernel<Parts>);

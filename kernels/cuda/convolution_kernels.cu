@@ -122,10 +122,10 @@ uint32_t accessed(uint32_t beside) {
 /// block takes a tile of inner x units of a chunk of places, a step of places
 /// after the other; a thread 8 x 8 of it, of every slices-th place.
 struct WindowProduct {
-  static constexpr uint32_t most_inner = 144;
-  static constexpr uint32_t most_units = 64;
-  static constexpr uint32_t most_threads = 256;
-  static constexpr uint32_t most_step = 256;
+  static constexpr uint32_t max_inner = 144;
+  static constexpr uint32_t max_units = 64;
+  static constexpr uint32_t max_threads = 256;
+  static constexpr uint32_t max_step = 256;
   static constexpr uint32_t stage_floats = 5120;
   static constexpr uint32_t wanted_blocks = 132 * 2;
 
@@ -142,12 +142,12 @@ struct WindowProduct {
 
   explicit WindowProduct(const DirectConvolution& s)
     : inner(s.kernel * s.kernel * s.channels),
-      inner_tile(tile(inner, most_inner)),
-      units_tile(tile(s.units, most_units)),
+      inner_tile(tile(inner, max_inner)),
+      units_tile(tile(s.units, max_units)),
       inner_tiles(static_cast<uint32_t>(over(inner, inner_tile))),
       units_tiles(static_cast<uint32_t>(over(s.units, units_tile))),
-      slices(most_threads / lanes()),
-      step(std::min(most_step, stage_floats / (inner_tile + units_tile) / slices
+      slices(max_threads / lanes()),
+      step(std::min(max_step, stage_floats / (inner_tile + units_tile) / slices
                                  * slices)),
       x_beside(threads() / (inner_tile / accessed(s.channels))),
       y_beside(threads() / (units_tile / accessed(s.units))),
@@ -203,12 +203,12 @@ __device__ inline void add_slices(float (&sum)[8][8], float* shared,
 
 // X and Y: elements of x, of dy that one access moves.
 template <uint32_t X, uint32_t Y>
-__global__ void __launch_bounds__(WindowProduct::most_threads, 2)
+__global__ void __launch_bounds__(WindowProduct::max_threads, 2)
   window_product_kernel(const __grid_constant__ DirectConvolution s,
                         const __grid_constant__ WindowProduct p, const float* x,
                         const float* dy, float* sums) {
   extern __shared__ __align__(16) float stages[];
-  __shared__ PlaceWindow windows[2][WindowProduct::most_step];
+  __shared__ PlaceWindow windows[2][WindowProduct::max_step];
   const auto thread = threadIdx.x;
   const auto first_inner = blockIdx.x % p.inner_tiles * p.inner_tile;
   const auto first_unit = blockIdx.x / p.inner_tiles * p.units_tile;
@@ -343,9 +343,9 @@ __global__ void __launch_bounds__(WindowProduct::most_threads, 2)
 /// x 8 of it, of every slices-th four of inner. Nothing depends on the rows, so
 /// that fewer rows give the same bits.
 struct PlaceProduct {
-  static constexpr uint32_t most_threads = 256;
-  static constexpr uint32_t most_places = 256; ///< of a tile
-  static constexpr uint32_t most_units = 64;
+  static constexpr uint32_t max_threads = 256;
+  static constexpr uint32_t max_places = 256; ///< of a tile
+  static constexpr uint32_t max_units = 64;
 
   uint32_t inner;
   uint32_t slices;
@@ -359,10 +359,10 @@ struct PlaceProduct {
       slices(inner < 144   ? 2
              : inner < 288 ? 4
                            : 8),
-      units_tile(WindowProduct::tile(s.units, most_units)),
+      units_tile(WindowProduct::tile(s.units, max_units)),
       places_tile(
-        std::min(slices == 8 ? most_places / 2 : most_places,
-                 most_threads / slices * 8 / (units_tile / 8) / 8 * 8)),
+        std::min(slices == 8 ? max_places / 2 : max_places,
+                 max_threads / slices * 8 / (units_tile / 8) / 8 * 8)),
       step(4 * std::max(slices, 4u)),
       x_beside(threads() / (step / accessed(s.channels))),
       y_beside(threads() / (units_tile / accessed(s.units))),
@@ -384,12 +384,12 @@ struct PlaceProduct {
 
 // X and Y: elements of x, of w and y that one access moves.
 template <uint32_t X, uint32_t Y>
-__global__ void __launch_bounds__(PlaceProduct::most_threads, 2)
+__global__ void __launch_bounds__(PlaceProduct::max_threads, 2)
   place_product_kernel(const __grid_constant__ DirectConvolution s,
                        const __grid_constant__ PlaceProduct p, const float* x,
                        const float* w, const float* bias, bool relu, float* y) {
   extern __shared__ __align__(16) float stages[];
-  __shared__ PlaceWindow windows[PlaceProduct::most_places];
+  __shared__ PlaceWindow windows[PlaceProduct::max_places];
   const auto thread = threadIdx.x;
   const auto first_place = uint64_t{blockIdx.x} * p.places_tile;
   const auto first_unit = blockIdx.y * p.units_tile;

@@ -223,12 +223,12 @@ public:
           place);
     // Two blocks beside each other: one reads while the other writes. The
     // kernel's limit is one for all models of the process.
-    const auto most_staged = most / 2 - 2048;
+    const auto max_staged = most / 2 - 2048;
     gives_both_ = classes_ % 8 == 0
-                  && staged_bytes_ <= static_cast<uint64_t>(most_staged);
+                  && staged_bytes_ <= static_cast<uint64_t>(max_staged);
     if (gives_both_)
-      check(half_ ? allow_staged<bfloat16>(most_staged)
-                  : allow_staged<float>(most_staged),
+      check(half_ ? allow_staged<bfloat16>(max_staged)
+                  : allow_staged<float>(max_staged),
             place);
   }
 

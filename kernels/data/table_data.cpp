@@ -93,11 +93,11 @@ private:
 /// The name that was meant; a header may hold anything.
 std::string name_like(const std::string& wanted,
                       const std::vector<std::string>& names) {
-  constexpr size_t most_names = 1000;
+  constexpr size_t max_names = 1000;
   constexpr size_t longest = 100;
   std::vector<std::string> known;
   for (const auto& name : names)
-    if (name.size() <= longest && known.size() < most_names)
+    if (name.size() <= longest && known.size() < max_names)
       known.push_back(name);
   return wanted.size() <= longest ? nearest(wanted, known) : std::string{};
 }
@@ -313,10 +313,10 @@ private:
   int32_t number_of(std::string_view text, const ColumnRule& rule,
                     ValueIndex& values) const {
     const auto number = values.add(text);
-    if (number >= rule.most_values())
+    if (number >= rule.value_limit())
       rows_.refuse(
         "column " + in_quotes(rule.name) + " has more than "
-          + std::to_string(rule.most_values()) + " different values",
+          + std::to_string(rule.value_limit()) + " different values",
         rule.kind == ColumnKind::label
           ? "make a number to learn a target"
           : "give it max_values=, buckets= for a hash, or ignore it");
@@ -557,11 +557,11 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
     id += rule.has_id() ? 1 : 0;
     fitted->columns.push_back(std::move(column));
   }
-  if (kept_bytes(*fitted) > most_vocabulary_bytes)
+  if (kept_bytes(*fitted) > max_vocabulary_bytes)
     throw InputError(train.name
                      + ": the values of its columns of categories and ids take "
                        "more than "
-                     + std::to_string(most_vocabulary_bytes)
+                     + std::to_string(max_vocabulary_bytes)
                      + " bytes with the weights; give the largest min_count= "
                        "or buckets=");
   return fitted;

@@ -14,10 +14,10 @@ namespace troupe {
 namespace {
 
 /// What all columns together may remember.
-constexpr uint64_t most_surveyed_values = 8'000'000;
-constexpr uint64_t most_surveyed_bytes = uint64_t{256} << 20;
+constexpr uint64_t max_surveyed_values = 8'000'000;
+constexpr uint64_t max_surveyed_bytes = uint64_t{256} << 20;
 /// Columns of a file; each takes some memory.
-constexpr size_t most_surveyed_columns = 20'000;
+constexpr size_t max_surveyed_columns = 20'000;
 
 std::string likely_separator(const DataFile& file) {
   TextLines lines{file};
@@ -140,8 +140,8 @@ public:
       const auto text = trimmed(row[i]);
       const auto before = column.values();
       column.add(text, missing_,
-                 values_ < most_surveyed_values
-                   && bytes_ + text.size() < most_surveyed_bytes);
+                 values_ < max_surveyed_values
+                   && bytes_ + text.size() < max_surveyed_bytes);
       if (column.values() > before) {
         ++values_;
         bytes_ += text.size();
@@ -154,8 +154,8 @@ private:
     if (row.size() < 2)
       rows_->refuse("has one column, a label without features",
                     "give sep=… if another character separates");
-    if (row.size() > most_surveyed_columns)
-      rows_->refuse("has more than " + std::to_string(most_surveyed_columns)
+    if (row.size() > max_surveyed_columns)
+      rows_->refuse("has more than " + std::to_string(max_surveyed_columns)
                       + " columns",
                     "is this a table?");
     if (!rows_->is_parquet() && !option(spec_, "header"))
@@ -288,8 +288,8 @@ private:
              + " is the same in all samples, so there is nothing to learn: "
              + "give another column as label=";
     if (rule.kind == ColumnKind::label
-        && (label.more_values() || label.values() > rule.most_values()))
-      return name + " has more than " + std::to_string(rule.most_values())
+        && (label.more_values() || label.values() > rule.value_limit()))
+      return name + " has more than " + std::to_string(rule.value_limit())
              + " different texts: give another column as label=";
     std::set<std::string_view> names;
     for (const auto& one : used)

@@ -172,8 +172,8 @@ std::string text_in(const DataFile& file) {
 void add_tokens(Tokenizer& tokenizer, const std::string& text,
                 const std::string& name, Dataset& out) {
   // What its steps make of it, and its tokens.
-  constexpr uint64_t most_copies = 4;
-  need_memory(most_copies * text.size(), name + ": making tokens of it",
+  constexpr uint64_t max_copies = 4;
+  need_memory(max_copies * text.size(), name + ": making tokens of it",
               "take a part of it");
   const auto left_out = tokenizer.encode(text, out.tokens);
   refuse_too_many(out.tokens, name);
@@ -211,9 +211,9 @@ Dataset read_tokens(const DataSpec& spec, Tokenizer& tokenizer,
     add_tokens(tokenizer, text_in(file), file.name(), result);
   result.fitted = std::make_shared<FittedColumns>();
   result.fitted->tokenizer = tokenizer.json();
-  if (kept_bytes(*result.fitted) > most_vocabulary_bytes)
+  if (kept_bytes(*result.fitted) > max_vocabulary_bytes)
     refuse(spec, "its tokenizer takes more than "
-                   + std::to_string(most_vocabulary_bytes)
+                   + std::to_string(max_vocabulary_bytes)
                    + " bytes with the weights");
   return result;
 }

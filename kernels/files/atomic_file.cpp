@@ -93,10 +93,10 @@ fs::path written_file(const std::string& path) {
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw InputError(path + ": is not a regular file; name a file to write");
   // Link by link: the last one may lead to what is not there yet.
-  constexpr int most_links = 40; // as the system follows
+  constexpr int max_links = 40; // as the system follows
   for (int links = 0; fs::is_symlink(target, error); ++links) {
     const auto next = fs::read_symlink(target, error);
-    if (error || links == most_links)
+    if (error || links == max_links)
       fail_to_write(path, error ? error.value() : ELOOP);
     target = target.parent_path() / next;
   }

@@ -72,7 +72,7 @@ uint64_t Graph::parameter_count() const {
   return result;
 }
 
-uint32_t least_rows(const Graph& graph) {
+uint32_t min_rows(const Graph& graph) {
   for (const auto& op : graph.ops)
     if (op.kind == OpKind::batch_norm) {
       const auto& shape = graph.values[op.output].shape;

@@ -250,7 +250,7 @@ struct Graph {
 /// How many rows a micro-batch needs for each of them to count in training: two
 /// where a batch norm sees one value of each channel in a sample, which alone
 /// is its own mean.
-uint32_t least_rows(const Graph& graph);
+uint32_t min_rows(const Graph& graph);
 
 /// Where each parameter lies in one flat buffer: in order, each start aligned
 /// to 16 elements (64 bytes); gaps are zero and belong to nobody.

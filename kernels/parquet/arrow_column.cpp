@@ -31,10 +31,10 @@ int64_t floor_of(int64_t value, int64_t unit) {
   return value / unit - (value % unit < 0 ? 1 : 0);
 }
 
-void append(std::string& out, int64_t value, size_t least_digits) {
+void append(std::string& out, int64_t value, size_t min_digits) {
   const auto digits = std::to_string(value);
-  if (digits.size() < least_digits)
-    out.append(least_digits - digits.size(), '0');
+  if (digits.size() < min_digits)
+    out.append(min_digits - digits.size(), '0');
   out += digits;
 }
 
@@ -174,8 +174,8 @@ std::string_view ArrowColumn::bytes(int64_t row) const {
 void ArrowColumn::write_date(int64_t days) {
   namespace chrono = std::chrono;
   // The calendar of the library has the years of 16 bits.
-  constexpr int64_t most_days = 11'000'000;
-  if (days < -most_days || days > most_days) {
+  constexpr int64_t max_days = 11'000'000;
+  if (days < -max_days || days > max_days) {
     out_ += "a date of a year with more than four digits";
     return;
   }

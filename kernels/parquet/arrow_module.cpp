@@ -28,8 +28,8 @@ namespace troupe::parquet {
 namespace {
 
 /// Rows that are decoded at a time, of so many values at most.
-constexpr int64_t most_rows = 65'536;
-constexpr int64_t most_values = int64_t{1} << 21;
+constexpr int64_t max_rows = 65'536;
+constexpr int64_t max_values = int64_t{1} << 21;
 /// Of each column that is read, the packed bytes that are held.
 constexpr int64_t read_bytes = int64_t{1} << 20;
 
@@ -144,7 +144,7 @@ public:
     }
     const auto wide = static_cast<int64_t>(std::max<size_t>(1, count));
     reader_->set_batch_size(
-      std::clamp<int64_t>(most_values / wide, 1, most_rows));
+      std::clamp<int64_t>(max_values / wide, 1, max_rows));
     ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(
                                       {static_cast<int>(group)}, leaves));
     return arrow::Status::OK();

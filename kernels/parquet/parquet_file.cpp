@@ -23,7 +23,7 @@ using parquet::ArrowColumn;
 using parquet::ModuleTable;
 
 /// What Arrow may hold of one file: a page can be written to become anything.
-constexpr uint64_t most_memory = uint64_t{1} << 30;
+constexpr uint64_t max_memory = uint64_t{1} << 30;
 constexpr const char* module_file = "troupe_parquet.so";
 
 /// The module of this program: beside it, or where it is installed.
@@ -180,7 +180,7 @@ ParquetFile::ParquetFile(const DataFile& file)
   state.module = &module_of(state.path);
   Mistake mistake;
   state.reader = state.module->open({&state, state.file->size(), &State::read},
-                                    most_memory, mistake);
+                                    max_memory, mistake);
   Released<ArrowSchema> schema;
   if (state.reader == nullptr
       || !state.module->schema(state.reader, &schema.it, mistake))

@@ -10,7 +10,7 @@
 namespace troupe::kernels::pjrt::abi {
 
 constexpr int major_version = 0;
-constexpr int least_minor_version = 33;
+constexpr int min_minor_version = 33;
 
 // Objects of the plugin.
 struct Error;

@@ -36,7 +36,7 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
                      + " devices; use --devices pjrt:" + *device.file + ":"
                      + std::to_string(client_->devices()));
   // What cannot be written is said before a batch comes.
-  stablehlo::gradient_program(graph_, least_rows(graph_), precision_);
+  stablehlo::gradient_program(graph_, min_rows(graph_), precision_);
 }
 
 DeviceTensors Passes::upload(const float* flat) {

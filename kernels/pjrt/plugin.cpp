@@ -12,7 +12,7 @@ namespace troupe::kernels::pjrt {
 namespace {
 
 /// Where the table ends that has all functions of Function.
-constexpr size_t least_table_size =
+constexpr size_t min_table_size =
   offsetof(abi::Api, functions)
   + (static_cast<size_t>(abi::Function::buffer_to_host_buffer) + 1)
       * sizeof(void*);
@@ -29,14 +29,14 @@ std::string text_of(const abi::Version& version) {
 
 std::string version_mistake(const abi::Version& version, size_t table_size) {
   const auto known = std::to_string(abi::major_version) + "."
-                     + std::to_string(abi::least_minor_version);
+                     + std::to_string(abi::min_minor_version);
   if (version.major != abi::major_version
-      || version.minor < abi::least_minor_version)
+      || version.minor < abi::min_minor_version)
     return "speaks version " + text_of(version)
            + " of the PJRT C API, and this program " + known
            + " and later ones of major version "
            + std::to_string(abi::major_version) + ": take another plugin";
-  if (table_size < least_table_size)
+  if (table_size < min_table_size)
     return "has a table of " + std::to_string(table_size)
            + " bytes, too small for its version " + text_of(version)
            + " of the PJRT C API: take another plugin";

@@ -41,7 +41,7 @@ private:
   const abi::Api* api_;
 };
 
-/// Why a program that knows least_minor_version cannot work with a table of
+/// Why a program that knows min_minor_version cannot work with a table of
 /// this version and size; empty: it can.
 std::string version_mistake(const abi::Version& version, size_t table_size);
 

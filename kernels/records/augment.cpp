@@ -201,7 +201,7 @@ CropArea crop_area(const Augmentation& steps, const SampleDraw& draw,
                    uint32_t height, uint32_t width) {
   if (!draw.key)
     return evaluated_area(steps, height, width);
-  constexpr double least_area = 0.08;
+  constexpr double min_area = 0.08;
   constexpr double widest = 4.0 / 3.0;
   const auto key = kernels::stream_key(*draw.key, crop_stream);
   const auto all = static_cast<double>(height) * width;
@@ -209,7 +209,7 @@ CropArea crop_area(const Augmentation& steps, const SampleDraw& draw,
     const auto bits = [&](uint64_t i) {
       return kernels::random_bits(key, 4 * attempt + i);
     };
-    const auto area = all * (least_area + (1 - least_area) * uniform(bits(0)));
+    const auto area = all * (min_area + (1 - min_area) * uniform(bits(0)));
     const auto shape = 0.75 * power_of_16_9ths(bits(1)); // width by height
     const auto w = rounded(std::sqrt(area * shape));
     const auto h = rounded(std::sqrt(area / shape));

@@ -290,13 +290,13 @@ abi::Error* execute(abi::LoadedExecutableExecute* args) {
 
 // -- the table ----------------------------------------------------------------
 
-constexpr size_t most_functions = 120;
+constexpr size_t max_functions = 120;
 
 struct Table {
   size_t struct_size;
   void* extension;
   abi::Version version;
-  void* functions[most_functions];
+  void* functions[max_functions];
 };
 
 template <class Function>

@@ -19,9 +19,9 @@ namespace troupe::test {
 struct ResidentDevice {
   DeviceId device;
   DeviceId of_gradients; ///< whose gradients the host updates by
-  double most_of_values = 0;
-  double most_of_state = 0;
-  double most_of_loss = 0; ///< percent
+  double max_of_values = 0;
+  double max_of_state = 0;
+  double max_of_loss = 0; ///< percent
 
   /// Below the bound, or none at all.
   static void check(double difference, double bound) {
@@ -63,7 +63,7 @@ inline void check_resident_steps(const ResidentDevice& on,
                                        gradient.data());
       const auto found = device->push_gradient(batch);
       BOOST_TEST(found.loss_sum == want.loss_sum,
-                 boost::test_tools::tolerance(on.most_of_loss / 100));
+                 boost::test_tools::tolerance(on.max_of_loss / 100));
       for (size_t i = 0; i < layout.total; ++i)
         sum.data()[i] += gradient.data()[i];
     }
@@ -113,11 +113,11 @@ inline void check_resident_steps(const ResidentDevice& on,
     const auto at = layout.offsets[i];
     const auto count = graph.parameters[i].size();
     on.check(difference(found.data() + at, parameters.data() + at, count),
-             on.most_of_values);
+             on.max_of_values);
     for (uint32_t slot = 0; slot < state_slots(rule.kind); ++slot)
       on.check(difference(found_state.data() + slot * layout.total + at,
                           state.data() + slot * layout.total + at, count),
-               on.most_of_state);
+               on.max_of_state);
   }
 }
 

@@ -25,11 +25,11 @@ JobOptions deep_job() {
   return job;
 }
 
-void check_levels(const JobOptions& job, uint32_t most_workers = 4) {
+void check_levels(const JobOptions& job, uint32_t max_workers = 4) {
   const auto whole = run(job);
   for (auto sharding :
        {Sharding::optimizer, Sharding::gradients, Sharding::parameters})
-    for (uint32_t workers = 1; workers <= most_workers; ++workers) {
+    for (uint32_t workers = 1; workers <= max_workers; ++workers) {
       const auto found = run(sharded(job, sharding, workers));
       BOOST_TEST_CONTEXT("--shard " << to_string(sharding) << ", " << workers
                                     << " workers") {
