@@ -191,4 +191,10 @@ void CoordinatorState::on(const Sealed& sealed) {
                              sealed.fence.epoch, clock_.ms()));
 }
 
+/// Asks for another epoch of the same members.
+void CoordinatorState::renew(const std::string& cause) {
+  if (fence_.job != 0 && !course_.is_over())
+    perform(membership_.renew(cause, clock_.ms()));
+}
+
 } // namespace troupe

@@ -202,9 +202,4 @@ void CoordinatorState::on(const Trouble& trouble) {
     fail(line);
 }
 
-void CoordinatorState::renew(const std::string& cause) {
-  if (fence_.job != 0 && !course_.is_over())
-    perform(membership_.renew(cause, clock_.ms()));
-}
-
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/replica/sums.hpp"
 
 #include "kernels/base/require.hpp"
+#include "kernels/collective/brought.hpp"
 #include "kernels/graph/stacked_leaves.hpp"
 #include "strategies/tree_addends.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 /// pass over its gradients less for each. One pass over all its leaves saves
 /// more.
 constexpr uint32_t shared_addends = 4;
-constexpr uint32_t max_addends = 32; ///< that a shared sum takes of a member
+constexpr uint32_t max_addends = Brought::max_vectors;
 
 bool any_order(const Job& job) {
   return job.options.reduction == "fast";

@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/require.hpp"
+#include "kernels/collective/brought.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 #include "strategies/takeover.hpp"
 
@@ -12,7 +13,7 @@ namespace troupe {
 namespace {
 
 /// A shared sum takes so many of a member.
-constexpr uint32_t max_addends = 32;
+constexpr uint32_t max_addends = Brought::max_vectors;
 
 std::vector<Slice> reduced_slices(const Job& job) {
   std::vector<Slice> out;

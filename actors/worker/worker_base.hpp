@@ -22,8 +22,9 @@
 
 namespace troupe {
 
-/// What all workers beside shards have, whoever keeps the dense variables: the way into an epoch and out of it, links to shards, an executor
-/// that computes leaves, and what is held of the step.
+/// What all workers beside shards have, whoever keeps the dense variables: the
+/// way into an epoch and out of it, links to shards, an executor that computes
+/// leaves, and what is held of the step.
 class WorkerBase {
 protected:
   using Clock = SteadyClock;

@@ -46,7 +46,8 @@ public:
                 std::vector<std::span<std::byte>> segments = {});
 
   /// As Reducer says, along the fixed tree over the members (PROTOCOL 3).
-  /// Vectors of up to 16 KiB may lie anywhere.
+  /// Short vectors, which travel in slots (1 KiB at most, among many members
+  /// less), may lie anywhere.
   CollectiveResult all_reduce(float* data, size_t count,
                               Deadline deadline) override;
   CollectiveResult broadcast(float* data, size_t count, uint32_t root,
@@ -60,8 +61,9 @@ public:
   void ready(uint32_t bucket) override;
   void progress() override;
   /// Waits by turning for a while, then sleeping. Where a member that is not
-  /// lost stops inside a sum, an aborted finish waits a second for it to leave,
-  /// then says in its reason that the memory is not to be used again.
+  /// lost stops inside a sum, an aborted finish waits a quarter of a second for
+  /// it to leave, then says in its reason that the memory is not to be used
+  /// again.
   CollectiveResult finish(Deadline deadline) override;
   void abort(const std::string& reason) override;
   void lost(uint32_t member) override { lost_[member] = true; }

@@ -273,7 +273,7 @@ void launch(const AttentionArgs& args, bool backward, cudaStream_t stream) {
   // The limit is one for all heads of so many parts.
   constexpr auto most = Parts * warp;
   constexpr auto max_bytes = (2 * tile * (most + 1) + 2 * warps * most)
-                              * sizeof(float);
+                             * sizeof(float);
   auto raise = [](auto* kernel) {
     if (max_bytes > 48 * 1024)
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

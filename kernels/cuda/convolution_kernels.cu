@@ -148,7 +148,7 @@ struct WindowProduct {
       units_tiles(static_cast<uint32_t>(over(s.units, units_tile))),
       slices(max_threads / lanes()),
       step(std::min(max_step, stage_floats / (inner_tile + units_tile) / slices
-                                 * slices)),
+                                * slices)),
       x_beside(threads() / (inner_tile / accessed(s.channels))),
       y_beside(threads() / (units_tile / accessed(s.units))),
       columns(step % s.wide),
