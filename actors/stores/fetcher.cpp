@@ -21,6 +21,7 @@ namespace {
 constexpr uint64_t max_document = uint64_t{16} << 20;
 constexpr size_t max_objects = 10'000'000;
 constexpr size_t max_pages = 100'000; ///< of a listing, mostly of 1000 objects
+constexpr size_t max_empty_pages = 1000; ///< one after another
 
 uint64_t now_ms() {
   using namespace std::chrono;
@@ -133,6 +134,7 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
   std::vector<ListedObject> objects;
   std::string next;
   size_t pages = 0;
+  size_t empty_pages = 0;
   do {
     Errand errand{
       prefix.url(),
@@ -149,8 +151,9 @@ std::vector<ListedObject> Fetcher::list(const S3Place& prefix, bool flat) {
       {reinterpret_cast<const char*>(body.data()), body.size()});
     // Pages may be empty, but not without end: a store that always has another
     // one would never be through.
-    if (!page || (!page->next.empty() && page->next == next)
-        || ++pages > max_pages)
+    empty_pages = page && page->objects.empty() ? empty_pages + 1 : 0;
+    if (!page || empty_pages > max_empty_pages
+        || (!page->next.empty() && page->next == next) || ++pages > max_pages)
       throw FileError(prefix.url()
                         + ": the store's list of objects cannot be "
                           "read; is this an S3 store? Check the endpoint",

@@ -348,6 +348,9 @@ private:
   Dataset out_;
 };
 
+/// What macOS puts into archives beside the folders that were packed.
+constexpr const char* of_another_system = "__MACOSX";
+
 /// The names of a folder's entries of one type, by their bytes.
 std::vector<std::string> entries_of(const fs::path& folder, bool folders) {
   std::vector<std::string> result;
@@ -357,7 +360,8 @@ std::vector<std::string> entries_of(const fs::path& folder, bool folders) {
        entries.increment(failed)) {
     auto name = entries->path().filename().string();
     std::error_code unknown;
-    if (name.starts_with('.') || entries->is_directory(unknown) != folders)
+    if (name.starts_with('.') || name == of_another_system
+        || entries->is_directory(unknown) != folders)
       continue;
     result.push_back(std::move(name));
   }

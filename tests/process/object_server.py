@@ -24,7 +24,8 @@ class Objects(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, objects, s3=False, faults=None, ranges=True, tls=None,
-                 page=3, tagged=True, quotes="&quot;"):
+                 page=3, tagged=True, quotes="&quot;",
+                 endless=False):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects = dict(objects)
         self.s3 = s3
@@ -33,6 +34,7 @@ class Objects(http.server.ThreadingHTTPServer):
         self.page = page
         self.tagged = tagged
         self.quotes = quotes  # about the tags of listings
+        self.endless = endless  # listings have a further page, always empty
         self.lock = threading.Lock()
         self.asked = []  # (path, Range or None, status)
         self.struck = []  # the faults that were played
@@ -159,6 +161,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         bucket = path.rstrip("/")
         keys = sorted(x[len(bucket) + 1:] for x in self.server.objects
                       if x.startswith(bucket + "/"))
+        if self.server.endless:
+            page = int(query.get("continuation-token", 0)) + 1
+            self.answer(200, (
+                "<ListBucketResult><IsTruncated>true</IsTruncated>"
+                f"<NextContinuationToken>{page}</NextContinuationToken>"
+                "</ListBucketResult>").encode())
+            return
         prefix = query.get("prefix", "")
         keys = [x for x in keys if x.startswith(prefix)]
         if query.get("delimiter") == "/":

@@ -127,6 +127,9 @@ class RecordData(unittest.TestCase):
         for i, ((_, label), picture) in enumerate(ordered):
             os.makedirs(self.path(f"set/class{label}"), exist_ok=True)
             self.put(f"set/class{label}/{i:06}.png", picture)
+        # Symptom: what an archive of macOS brings along was a class.
+        os.makedirs(self.path("set/__MACOSX"))
+        self.put("set/__MACOSX/._000000.png", b"of a Finder")
         expected = self.train("tfrecord:" + self.put(
             "ordered.tfrecord", seeds.tfrecord(*(
                 seeds.example(label=[label], pixels=pixels)

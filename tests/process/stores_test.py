@@ -318,6 +318,14 @@ class Stores(unittest.TestCase):
                 **nothing, "AWS_PROFILE": "none"})
             self.assertIn("AWS_PROFILE", line)
 
+    # Symptom: a store that always has another page was asked 100,000 times.
+    def test_a_listing_without_end_is_one_line(self):
+        with self.served("/bucket/", s3=True, endless=True) as server:
+            line, _ = self.refused("csv:s3://bucket/part-*.csv",
+                                   environment=server.environment)
+            self.assertIn("list of objects cannot be read", line)
+            self.assertLess(len(server.requests()), 1100)
+
     # --- what is kept on this machine -----------------------------------------
 
     def test_what_was_read_once_comes_from_the_cache(self):
