@@ -291,10 +291,12 @@ private:
   }
 
   void give_to_input(const OpArgs& args) override {
+    if (kernel_ < stride_) // some places are in no window
+      std::fill_n(args.input_gradients[0], args.rows * in_.size(), 0.0f);
     for (size_t group = 0; group < groups_; ++group)
       for (const auto& down : rows_)
         for (const auto& right : columns_)
-          if (down.count > 0 && right.count > 0)
+          if (down.count * down.taps > 0 && right.count * right.taps > 0)
             give_to_phase(args, group, down, right);
   }
 
@@ -305,14 +307,6 @@ private:
                   + group * inputs_;
     const auto step = stride_ * in_.channels;
     const auto down_step = step * in_.width;
-    if (down.taps == 0 || right.taps == 0) {
-      for (size_t row = 0; row < args.rows; ++row)
-        for (size_t y = 0; y < down.count; ++y)
-          for (size_t x = 0; x < right.count; ++x)
-            std::fill_n(first + row * in_.size() + y * down_step + x * step,
-                        inputs_, 0.0f);
-      return;
-    }
     turn_weights(args.parameters[0] + group * units_, down, right,
                  turned_at(args));
     PackedColumns weights(down.taps * right.taps * units_, inputs_,

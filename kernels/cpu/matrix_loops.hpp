@@ -33,8 +33,9 @@ struct MatrixTile {
   size_t c_step;
   float*
     copy; ///< null, or where b's lines go without gaps; two vectors, one tile
-  size_t runs = 1;       ///< of `depth` each, in a; b goes on without a gap
+  size_t runs = 1;       ///< of `depth` each
   size_t a_run_step = 0; ///< from the first element of a run to the next one's
+  size_t b_gap = 0;      ///< elements of b that are left out between runs
 };
 
 struct MatrixLoops {

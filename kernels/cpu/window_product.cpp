@@ -12,6 +12,7 @@ namespace {
 constexpr size_t max_lanes = 16;
 constexpr size_t fetched_lines = 8;         ///< of b, ahead of use
 constexpr size_t image_elements = 64 << 10; ///< that panels meet in turn
+constexpr size_t block_elements = 8 << 10;  ///< of b that are read as they lie
 
 size_t whole_parts(size_t all, size_t part) {
   return (all + part - 1) / part;
@@ -162,11 +163,68 @@ void multiply(const Windows& windows, const PackedColumns& b, float* c,
     }
 }
 
-/// A block of b is packed for all rows of c that it goes to.
+namespace {
+
+/// As multiply_transposed, with lines of windows as vectors: for c of few
+/// columns, whose tiles would be narrow. c^T lies in scratch meanwhile.
+void multiply_turned(const Windows& windows, const float* b, size_t b_stride,
+                     size_t columns, float* c, size_t c_stride, bool accumulate,
+                     float* scratch) {
+  const auto& loops = matrix_loops();
+  const Heights heights(columns, loops.rows);
+  const auto length = windows.length;
+  const PackedColumns parts(0, length, columns);
+  MatrixTile tile = {};
+  tile.a_turned = true;
+  tile.a_stride = b_stride;
+  tile.b_stride = tile.soon_stride = windows.window_step;
+  tile.c_stride = length;
+  for (size_t run = 0; accumulate && run < windows.runs; ++run)
+    loops.turn(c + run * length * c_stride, c_stride, length, columns,
+               scratch + run * length * columns, length);
+  each_block(windows.high, windows.wide,
+             [&](LineRange lines, size_t place, size_t places) {
+               tile.depth = places;
+               tile.a_run_step = places * b_stride;
+               tile.b_gap = windows.down_step - places * windows.window_step;
+               tile.add = accumulate || lines.first > 0 || place > 0;
+               for (size_t run = 0; run < windows.runs; ++run) {
+                 const auto within = windows_within(windows, run, lines,
+                                                    !tile.add);
+                 if (within.count() == 0)
+                   continue;
+                 tile.runs = within.count();
+                 tile.a = b + (within.first * windows.wide + place) * b_stride;
+                 for (const auto& panel : parts.panels()) {
+                   tile.vectors = panel.vectors;
+                   tile.left = panel.left;
+                   tile.b = windows.image + within.first * windows.down_step
+                            + place * windows.window_step
+                            + run * windows.line_step + panel.column;
+                   tile.soon = tile.b + fetched_lines * tile.b_stride;
+                   tile.c = scratch + run * length * columns + panel.column;
+                   run_tiles(loops, heights, tile, 1, length);
+                 }
+               }
+             });
+  for (size_t run = 0; run < windows.runs; ++run)
+    loops.turn(scratch + run * length * columns, length, columns, length,
+               c + run * length * c_stride, c_stride);
+}
+
+} // namespace
+
+/// A block of b is packed for all rows of c that it goes to, unless all of it
+/// stays in the first cache.
 void multiply_transposed(const Windows& windows, const float* b,
                          size_t b_stride, size_t columns, float* c,
                          size_t c_stride, bool accumulate, float* scratch) {
   const auto& loops = matrix_loops();
+  if (columns <= loops.lanes && windows.length > 2 * loops.lanes) {
+    multiply_turned(windows, b, b_stride, columns, c, c_stride, accumulate,
+                    scratch);
+    return;
+  }
   const Heights heights(windows.length, loops.rows);
   MatrixTile tile = {};
   tile.a_turned = true;
@@ -176,21 +234,25 @@ void multiply_transposed(const Windows& windows, const float* b,
   each_block(
     windows.high, windows.wide,
     [&](LineRange lines, size_t place, size_t places) {
-      PackedColumns packed(lines.count() * places, columns, windows.length);
-      packed.pack(b + (lines.first * windows.wide + place) * b_stride, b_stride,
-                  scratch);
+      const auto depth = lines.count() * places;
+      const auto* block = b + (lines.first * windows.wide + place) * b_stride;
+      const bool lies = depth * b_stride <= block_elements;
+      PackedColumns packed(depth, columns, windows.length);
+      if (!lies)
+        packed.pack(block, b_stride, scratch);
       tile.depth = places;
       tile.add = accumulate || lines.first > 0 || place > 0;
       for (const auto& panel : packed.panels()) {
         tile.vectors = panel.vectors;
         tile.left = panel.left;
-        tile.b_stride = tile.soon_stride = panel.vectors * loops.lanes;
+        tile.b_stride = lies ? b_stride : panel.vectors * loops.lanes;
+        tile.soon_stride = tile.b_stride;
         for (size_t run = 0; run < windows.runs; ++run) {
           const auto within = windows_within(windows, run, lines, !tile.add);
           if (within.count() == 0)
             continue;
           tile.runs = within.count();
-          tile.b = packed.at(panel)
+          tile.b = (lies ? block + panel.column : packed.at(panel))
                    + (within.first - lines.first) * places * tile.b_stride;
           tile.soon = tile.b + fetched_lines * tile.b_stride;
           tile.a = windows.image + within.first * windows.down_step

@@ -94,7 +94,8 @@ void multiply(const Windows& windows, const PackedColumns& b, float* c,
 
 /// c [runs, length, columns] = or += windows^T b with b [high, wide, columns],
 /// whose rows lie b_stride elements apart, c's c_stride.
-/// scratch: PackedColumns::size(max_chain_length, columns) elements.
+/// scratch: PackedColumns::size(max_chain_length, columns) elements, or as many
+/// as c has, if these are more.
 void multiply_transposed(const Windows& windows, const float* b,
                          size_t b_stride, size_t columns, float* c,
                          size_t c_stride, bool accumulate, float* scratch);

@@ -94,11 +94,13 @@ BOOST_AUTO_TEST_CASE(convolution_follows_its_reference) {
          Sizes{2, 6, 7, 16, 32, 1, 2, 0, 1}, // a shortcut of a ResNet
          Sizes{3, 5, 5, 17, 31, 3, 1, 0, 1},
          Sizes{2, 11, 11, 6, 13, 4, 3, 1, 1},
-         Sizes{2, 5, 6, 8, 7, 2, 3, 0, 1},   // places that no window has
-         Sizes{1, 9, 8, 6, 5, 1, 4, 2, 1},   // windows of padding alone
-         Sizes{1, 3, 3, 96, 9, 3, 1, 1, 1},  // lines of more than 256 places
-         Sizes{1, 2, 300, 5, 3, 1, 1, 0, 1}, // and of windows
-         Sizes{1, 17, 16, 5, 7, 3, 1, 1, 1}, // two blocks of windows
+         Sizes{2, 5, 6, 8, 7, 2, 3, 0, 1},    // places that no window has
+         Sizes{1, 9, 8, 6, 5, 1, 4, 2, 1},    // windows of padding alone
+         Sizes{1, 3, 3, 96, 9, 3, 1, 1, 1},   // lines of more than 256 places
+         Sizes{1, 2, 300, 5, 3, 1, 1, 0, 1},  // and of windows
+         Sizes{2, 2, 300, 40, 3, 1, 1, 0, 1}, // and for few units
+         Sizes{1, 17, 16, 5, 7, 3, 1, 1, 1},  // two blocks of windows
+         Sizes{1, 16, 16, 5, 37, 3, 1, 1, 1}, // and one that is packed
          Sizes{2, 8, 8, 20, 36, 3, 2, 1, 1},
        })
     for (bool relu : {false, true}) {
@@ -134,7 +136,8 @@ BOOST_AUTO_TEST_CASE(tiles_chunks_and_steps_end_anywhere) {
 BOOST_AUTO_TEST_CASE(groups_and_depthwise_follow_their_reference) {
   for (auto sizes : {
          Sizes{2, 6, 5, 6, 10, 3, 1, 1, 2}, Sizes{2, 6, 5, 32, 64, 3, 2, 1, 4},
-         Sizes{2, 7, 7, 7, 7, 3, 1, 1, 7}, // depthwise
+         Sizes{2, 6, 5, 24, 16, 3, 1, 1, 2}, // lines of more than two vectors
+         Sizes{2, 7, 7, 7, 7, 3, 1, 1, 7},   // depthwise
          Sizes{3, 8, 8, 32, 32, 3, 2, 1, 32},
          Sizes{2, 5, 5, 6, 12, 3, 1, 1, 6}, // two units a channel
        }) {
