@@ -4,8 +4,6 @@
 #include "kernels/data/data_options.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 namespace troupe {
@@ -52,12 +50,6 @@ void TableRows::refuse_number(std::string_view text, const std::string& column,
   refuse("column " + column + " holds " + in_quotes(text)
            + ", not a finite float32 number",
          advice);
-}
-
-std::optional<float> float32_of(const std::optional<double>& value) {
-  if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
-    return std::nullopt;
-  return static_cast<float>(*value);
 }
 
 std::optional<float> parse_float32(std::string_view text) {

@@ -6,7 +6,9 @@
 #include "kernels/files/text_lines.hpp"
 #include "kernels/parquet/parquet_file.hpp"
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -111,7 +113,11 @@ private:
 };
 
 /// A finite number as float32 holds it; else nothing.
-std::optional<float> float32_of(const std::optional<double>& value);
+inline std::optional<float> float32_of(const std::optional<double>& value) {
+  if (!value || std::fabs(*value) > std::numeric_limits<float>::max())
+    return std::nullopt;
+  return static_cast<float>(*value);
+}
 std::optional<float> parse_float32(std::string_view text);
 
 } // namespace troupe

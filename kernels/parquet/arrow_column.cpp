@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 namespace troupe::parquet {
@@ -109,6 +110,48 @@ void ArrowColumn::learn_unit(std::string_view format) {
 void ArrowColumn::take(const ArrowArray& array) {
   indices_ = &array;
   array_ = by_dictionary_ ? array.dictionary : &array;
+  reals_.clear();
+  if (by_dictionary_)
+    return;
+  switch (values_) {
+    case Kind::int8:
+      return widen<int8_t>();
+    case Kind::uint8:
+      return widen<uint8_t>();
+    case Kind::int16:
+      return widen<int16_t>();
+    case Kind::uint16:
+      return widen<uint16_t>();
+    case Kind::int32:
+      return widen<int32_t>();
+    case Kind::uint32:
+      return widen<uint32_t>();
+    case Kind::int64:
+      return widen<int64_t>();
+    case Kind::uint64:
+      return widen<uint64_t>();
+    case Kind::float32:
+      return widen<float>();
+    case Kind::float64:
+      return widen<double>();
+    default:
+      return;
+  }
+}
+
+template <class T>
+void ArrowColumn::widen() {
+  const auto rows = static_cast<size_t>(array_->length);
+  const auto* values = static_cast<const T*>(array_->buffers[1])
+                       + array_->offset;
+  reals_.resize(rows);
+  for (size_t i = 0; i < rows; ++i)
+    reals_[i] = static_cast<double>(values[i]);
+  if (array_->null_count == 0 || array_->buffers[0] == nullptr)
+    return;
+  for (size_t i = 0; i < rows; ++i)
+    if (is_missing_in(*array_, static_cast<int64_t>(i)))
+      reals_[i] = std::numeric_limits<double>::quiet_NaN();
 }
 
 template <class T>
@@ -297,7 +340,8 @@ std::string_view ArrowColumn::text(int64_t row) {
   return {};
 }
 
-std::optional<double> ArrowColumn::real(int64_t row) const {
+/// Of truths, and by a dictionary.
+std::optional<double> ArrowColumn::looked_up_real(int64_t row) const {
   if (is_missing(row))
     return {};
   row = index(row);

@@ -2,10 +2,12 @@
 
 #include "kernels/parquet/arrow_abi.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::parquet {
 
@@ -29,7 +31,12 @@ public:
   std::string_view text(int64_t row);
   /// The finite number that a row holds, of booleans 0 or 1; nothing where it
   /// holds none, or one that is known by its text alone.
-  std::optional<double> real(int64_t row) const;
+  std::optional<double> real(int64_t row) const {
+    if (reals_.empty())
+      return looked_up_real(row);
+    const auto value = reals_[static_cast<size_t>(row)];
+    return std::isfinite(value) ? std::optional{value} : std::nullopt;
+  }
 
 private:
   enum class Kind : uint8_t {
@@ -59,6 +66,9 @@ private:
   static Kind kind_of(std::string_view format);
   void learn_unit(std::string_view format);
   bool is_missing(int64_t row) const;
+  std::optional<double> looked_up_real(int64_t row) const;
+  template <class T>
+  void widen();
   template <class T>
   T value(int64_t row) const;
   int64_t index(int64_t row) const;
@@ -78,6 +88,9 @@ private:
   int scale_ = 0;          ///< of decimals
   const ArrowArray* indices_ = nullptr;
   const ArrowArray* array_ = nullptr; ///< the values
+  /// Of numbers without a dictionary all of them, not finite where one is
+  /// missing.
+  std::vector<double> reals_;
   std::string out_;
 };
 

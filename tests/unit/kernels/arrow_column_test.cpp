@@ -33,7 +33,7 @@ struct Laid {
     : values(std::move(given)), bits(std::move(there)), bytes(std::move(text)) {
     buffers = {bits.empty() ? nullptr : bits.data(), values.data(),
                bytes.data()};
-    array.length = static_cast<int64_t>(values.size());
+    array.length = static_cast<int64_t>(values.size()) - offset;
     array.null_count = bits.empty() ? 0 : -1;
     array.offset = offset;
     array.n_buffers = 3;
