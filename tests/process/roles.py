@@ -36,9 +36,10 @@ class Role:
 
     def __init__(self, clean_up_with, *arguments, tf_config=None, on=(),
                  command="role", max_files=None, preload=None,
-                 environment=None):
+                 environment=None, program=(TROUPE,)):
         """`max_files`: descriptors that it may open, as `ulimit -n` says;
-        `preload`: a library that comes before its own."""
+        `preload`: a library that comes before its own; `program`: words that
+        run another `troupe`."""
         def bound():
             resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
 
@@ -53,8 +54,9 @@ class Role:
         with open(self.path("output"), "w") as output, \
                 open(self.path("error"), "w") as error:
             self.process = subprocess.Popen(
-                [*on, TROUPE, command, *arguments], stdin=subprocess.DEVNULL,
-                stdout=output, stderr=error, env=environment,
+                [*on, *program, command, *arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=error,
+                env=environment,
                 preexec_fn=bound if max_files else None)
         clean_up_with(self.stop)
 
