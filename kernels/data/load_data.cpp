@@ -72,11 +72,11 @@ void check_fit(const Dataset& train, Dataset& eval, const DataSpec& eval_spec) {
 
 /// Makes the columns of both parts what the training part, or `fitted`, says.
 void fit_table(const DataSpec& spec, SplitData& parts,
-               const std::shared_ptr<FittedColumns>& fitted) {
+               const std::shared_ptr<FittedColumns>& fitted, bool unlabelled) {
   const auto columns = fitted ? fitted : fit_columns(spec, *parts.train);
   for (auto* part : {parts.train.get(), parts.eval.get()})
     if (part != nullptr)
-      apply_columns(columns, *part);
+      apply_columns(columns, *part, unlabelled);
 }
 
 /// The same of other data. `fitted`: null where nothing is known of them.
@@ -208,7 +208,7 @@ SplitData load_data(const DataSpec& given, const HeldOut& held_out,
   // Weights of before say nothing of what is no table.
   const bool known = fitted && (fitted->of_table() ? is_table : !is_table);
   if (is_table)
-    fit_table(spec, parts, fitted);
+    fit_table(spec, parts, fitted, limits.unlabelled);
   else
     fit_parts(spec, parts, known ? fitted : nullptr);
   if (option(spec, "scale") == "standard")

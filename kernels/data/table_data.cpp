@@ -128,7 +128,7 @@ public:
       if (rule.kind == ColumnKind::target)
         out_.shape.label = LabelKind::number;
     }
-    out_.labelled = labelled_;
+    out_.labelled = labelled_ && !blank_;
     out_.table = std::move(table_);
     return std::move(out_);
   }
@@ -325,12 +325,14 @@ private:
 
   void add_label(std::string_view text, const ColumnRule& rule,
                  ValueIndex& values) {
-    if (labelled_ && missing_.has(text))
+    const bool known = labelled_ && !missing_.has(text);
+    if (labelled_ && !known && !unlabelled_)
       refuse_gap(text, rule);
+    blank_ = blank_ || !known;
     if (rule.kind == ColumnKind::target)
-      out_.targets.push_back(labelled_ ? number(text, rule) : 0.0f);
+      out_.targets.push_back(known ? number(text, rule) : 0.0f);
     else
-      out_.labels.push_back(labelled_ ? number_of(text, rule, values) : 0);
+      out_.labels.push_back(known ? number_of(text, rule, values) : 0);
   }
 
   [[noreturn]] void refuse_gap(std::string_view text,
@@ -342,7 +344,7 @@ private:
 
   const DataSpec& spec_;
   bool header_;
-  bool unlabelled_; ///< a file may lack the label
+  bool unlabelled_; ///< a file, or a row, may lack the label
   MissingTexts missing_;
   std::vector<ColumnRule> given_;
   TableRows rows_;
@@ -353,6 +355,7 @@ private:
   size_t ids_ = 0;
   uint64_t samples_ = 0;
   bool labelled_ = true;
+  bool blank_ = false; ///< a label is
   std::vector<float> values_;
   Dataset out_;
 };
@@ -448,7 +451,7 @@ void number_ids(const FittedColumn& column, const ValueIndex& values,
 }
 
 void number_labels(const FittedColumn& column, const ValueIndex& values,
-                   Dataset& part) {
+                   bool unlabelled, Dataset& part) {
   const auto& classes = column.values;
   part.shape.label = classes.size() == 2 ? LabelKind::binary
                                          : LabelKind::classes;
@@ -463,6 +466,11 @@ void number_labels(const FittedColumn& column, const ValueIndex& values,
   for (auto& label : part.labels) {
     const auto number = static_cast<uint32_t>(label);
     label = numbers[number];
+    if (label < 0 && unlabelled) {
+      part.labelled = false;
+      part.labels.assign(part.labels.size(), 0);
+      return;
+    }
     if (label < 0)
       throw InputError(part.name + ": label " + in_quotes(values.text(number))
                        + " is none of the training part's "
@@ -535,6 +543,11 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
   for (size_t i = 0; i < table.rules.size(); ++i) {
     const auto& rule = table.rules[i];
     const auto& values = table.values[i];
+    if (rule.is_label() && !train.labelled)
+      throw InputError(train.name + ": the label " + in_quotes(rule.name)
+                       + " is not there or blank, and the weights keep no "
+                         "columns, so nothing is known of it; take weights "
+                         "that were trained on such a table");
     FittedColumn column;
     column.rule = rule;
     if (rule.has_feature())
@@ -567,8 +580,8 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
   return fitted;
 }
 
-void apply_columns(const std::shared_ptr<FittedColumns>& fitted,
-                   Dataset& part) {
+void apply_columns(const std::shared_ptr<FittedColumns>& fitted, Dataset& part,
+                   bool unlabelled) {
   const auto table = part.table;
   if (!table || table->rules != fitted->rules())
     throw InputError(part.name + ": has other columns than those that were "
@@ -592,7 +605,7 @@ void apply_columns(const std::shared_ptr<FittedColumns>& fitted,
       first_id += column.ids();
     }
     if (rule.kind == ColumnKind::label)
-      number_labels(column, table->values[i], part);
+      number_labels(column, table->values[i], unlabelled, part);
     if (rule.scaled)
       scale_target(column, part);
   }

@@ -33,12 +33,15 @@ std::vector<ColumnRule> column_rules_of(const DataSpec& spec);
 Dataset read_table(const DataSpec& spec, const ReadLimits& limits);
 
 /// What the training part makes of its columns.
-/// Errors: InputError (one class alone, vocabularies that are too large).
+/// Errors: InputError (no label, one class alone, vocabularies that are too
+/// large).
 std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
                                            const Dataset& train);
 
-/// Makes features, ids, labels and shape of what was read.
-/// Errors: InputError (a label that none of the classes is, other columns).
-void apply_columns(const std::shared_ptr<FittedColumns>& fitted, Dataset& part);
+/// Makes features, ids, labels and shape of what was read. `unlabelled`: with a
+/// label that none of the classes is the part has none.
+/// Errors: InputError (such a label, other columns).
+void apply_columns(const std::shared_ptr<FittedColumns>& fitted, Dataset& part,
+                   bool unlabelled);
 
 } // namespace troupe

@@ -391,6 +391,40 @@ class TableData(unittest.TestCase):
         self.assertEqual(*answers)
         self.assertNotEqual(answers[0], [])
 
+    def test_labels_need_not_be_known_to_be_predicted(self):
+        """A blank one, and a class that training never had, were refused."""
+        rows = [list(row) for row in people(9, 40)]
+        found, said = self.predict("--data", "csv:" + self.write(
+            "known.csv", HEADER, rows))
+        self.assertRegex(said, r"loss .*samples 40\n")
+        for unknown in ("", "?", "never seen"):
+            for changed in (rows[7:8], rows):
+                with self.subTest(unknown=unknown, rows=len(changed)):
+                    put = [[*row[:-1], unknown] if row in changed else row
+                           for row in rows]
+                    path = self.write("unknown.csv", HEADER, put)
+                    again, said = self.predict("--data", "csv:" + path)
+                    self.assertEqual(again, found)
+                    self.assertEqual(said, "samples 40\n")
+                    self.refused("evaluate", "--model", "wide_deep",
+                                 "--checkpoint", self.saved, "--data",
+                                 "csv:" + path)
+
+    def test_a_label_that_nothing_is_known_of_is_refused(self):
+        """predict ended by a signal: of no values it looked at the first."""
+        plain = self.path("plain.safetensors")
+        self.train("--data", "synthetic:digits?samples=64", "--model",
+                   "mlp:784-10", "--steps", "1", "--save", plain)
+        for name, rows in (("lacks.csv", [[1, 2], [2, 3]]),
+                           ("blank.csv", [[1, 2, ""], [2, 3, ""]])):
+            path = self.write(name, ["a", "b", "c"][:len(rows[0])], rows)
+            for kind in ("label", "target"):
+                with self.subTest(name=name, kind=kind):
+                    self.assertIn("nothing is known of it", self.refused(
+                        "predict", "--model", "mlp:2-2", "--checkpoint", plain,
+                        "--out", self.path("none.txt"), "--data",
+                        f"csv:{path}?columns=a:number,b:number,c:{kind}"))
+
     def test_what_does_not_fit_gets_one_line(self):
         rows = list(people(8, 20))
         narrow = self.write("narrow.csv", HEADER[1:],
