@@ -1,5 +1,6 @@
 #include "apps/settings/help.hpp"
 
+#include "apps/settings/defaults.hpp"
 #include "apps/settings/flags.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"

@@ -131,17 +131,6 @@ Layer layer_of_cluster(const TfConfig& config, Settings& settings) {
   return layer;
 }
 
-/// Defaults that depend on the command.
-void start_from(Settings& settings) {
-  auto& job = settings.job;
-  if (settings.command == "bench step") {
-    job.strategy = Strategy::one_device;
-    job.global_batch = 256;
-  } else if (settings.command == "role") {
-    job.strategy = Strategy::parameter_server;
-  }
-}
-
 void store(const Layer& layer, Settings& settings) {
   auto flags = all_flags();
   const auto bit = bit_of(settings.command);
@@ -260,15 +249,13 @@ Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings) {
   refuse_foreign_bytes(arguments);
   auto line = parse_command_line(arguments);
-  Settings settings;
-  settings.command = line.command;
+  auto settings = defaults_of(line.command);
   settings.topic = line.topic;
   settings.chaos.job = settings.launch.job = line.job;
   if (bit_of(line.command) == 0)
     return settings;
   if (!line.role.empty())
     settings.role = role_of(line.role, surroundings.slurm, settings.paired);
-  start_from(settings);
   Layer values;
   put_over(values, layer_of_file(line));
   auto cluster = (bit_of(line.command) & on_jobs) != 0
