@@ -97,6 +97,12 @@ int run_data_info(const Settings& settings) {
     std::printf("\ncolumn %s: %s is no number, and taken for a missing one "
                 "(na=)\n",
                 in_quotes(stray.column).c_str(), in_quotes(stray.text).c_str());
+  for (const auto& column : survey.columns)
+    if (const auto text = column.with_comma(); !text.empty())
+      std::printf(
+        "\ncolumn %s: %s is a text, and no number: write numbers with "
+        "a decimal point\n",
+        in_quotes(column.name()).c_str(), in_quotes(text).c_str());
   if (!survey.trouble.empty())
     throw InputError(settings.job.data + ": " + survey.trouble);
   print_epochs(survey.rows, settings.job.global_batch);

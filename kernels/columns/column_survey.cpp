@@ -37,6 +37,16 @@ std::string lower_case(std::string text) {
   return text;
 }
 
+/// As "3,14" is written where the decimal separator is a comma.
+bool has_decimal_comma(std::string_view text) {
+  const auto at = text.find(',');
+  if (at == text.npos || text.find('.') != text.npos)
+    return false;
+  auto with_point = std::string{text};
+  with_point[at] = '.';
+  return parse_real(with_point).has_value();
+}
+
 } // namespace
 
 void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
@@ -59,6 +69,8 @@ void ColumnSurvey::add(std::string_view text, const MissingTexts& missing,
     if (texts_.size() <= few_texts
         && std::ranges::find(texts_, text) == texts_.end())
       texts_.emplace_back(text);
+    if (has_decimal_comma(text) && commas_++ == 0)
+      comma_ = text;
     if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
       for (size_t i = 0; i < std::size(looked_for); ++i)
         dates_[i] += parse_date(text, looked_for[i]) ? 1 : 0;
@@ -85,6 +97,10 @@ std::vector<std::string> ColumnSurvey::strays() const {
   const bool few = numbers_ > 0 && texts_.size() <= few_texts
                    && others <= few_fields * static_cast<double>(present());
   return few && !names_ids() ? texts_ : std::vector<std::string>{};
+}
+
+std::string ColumnSurvey::with_comma() const {
+  return commas_ > 0 && commas_ + numbers_ == present() ? comma_ : "";
 }
 
 void ColumnSurvey::pass_over_strays() {

@@ -31,6 +31,10 @@ public:
   /// Whether it holds that text, as far as its values are remembered.
   bool has(std::string_view text) const { return values_.has(text); }
 
+  /// Where all would be numbers with points for commas: one of them; else
+  /// empty.
+  std::string with_comma() const;
+
   const std::string& name() const { return name_; }
   uint64_t rows() const { return rows_; }
   uint64_t missing() const { return missing_; }
@@ -57,6 +61,8 @@ private:
   uint64_t whole_ = 0;
   uint64_t dates_[3]{}; ///< by form: ymd, dmy, mdy
   uint64_t times_ = 0;  ///< with a time of day
+  uint64_t commas_ = 0; ///< that would be numbers with a point
+  std::string comma_;   ///< the first of those
   double min_ = 0;
   double max_ = 0;
   double sum_ = 0;

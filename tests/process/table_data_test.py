@@ -391,6 +391,13 @@ class TableData(unittest.TestCase):
         self.assertEqual(*answers)
         self.assertNotEqual(answers[0], [])
 
+    def test_info_says_what_it_cannot_take_for_numbers(self):
+        self.info("csv:" + self.write(
+            "commas.csv", ["x", "z", "y"],
+            [[f"{i},5", i, i % 2] for i in range(40)]))
+        self.assertIn('\n\ncolumn "x": "0,5" is a text, and no number: write '
+                      'numbers with a decimal point\n\n', self.shown)
+
     def test_labels_need_not_be_known_to_be_predicted(self):
         """A blank one, and a class that training never had, were refused."""
         rows = [list(row) for row in people(9, 40)]

@@ -118,6 +118,19 @@ BOOST_AUTO_TEST_CASE(a_stray_text_among_numbers_is_a_missing_number) {
   BOOST_TEST(survey(many).strays.empty());
 }
 
+// Symptom: a column of such numbers was a category, without a word.
+BOOST_AUTO_TEST_CASE(numbers_with_decimal_commas_are_said) {
+  const auto with_comma = [](const std::string& fields) {
+    return survey("x,y\n" + fields).columns[0].with_comma();
+  };
+  BOOST_TEST(with_comma("\"3,14\",0\n-2,1\n\"2,5e3\",1\n") == "3,14");
+  BOOST_TEST(with_comma("?,0\n\"3,5\",1\n") == "3,5");
+  for (const auto* others :
+       {"3.14,0\n2,1\n", "\"3,14\",0\nred,1\n", "\"3,14,15\",0\n2,1\n",
+        "\"1,234.5\",0\n2,1\n", "?,0\n?,1\n"})
+    BOOST_TEST(with_comma(others) == "", others);
+}
+
 // Symptom: `mlp:0-64-2` was proposed, and labels that training refuses.
 BOOST_AUTO_TEST_CASE(nothing_is_proposed_that_training_refuses) {
   const auto names = [](const TableSurvey& found,
