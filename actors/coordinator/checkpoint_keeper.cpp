@@ -109,17 +109,6 @@ FileToWrite file_of(const Job& job, const Snapshot& snapshot,
   return out;
 }
 
-/// The damaged ones keep what is in them, under other names.
-void keep_aside(const std::vector<DamagedCheckpoint>& damaged,
-                CheckpointStart& start) {
-  for (const auto& one : damaged) {
-    const auto kept = set_aside(real_files(), one.folder);
-    start.notes.push_back(
-      "passed over: " + one.why
-      + (kept.empty() ? "; it stays where it is" : "; kept as " + kept));
-  }
-}
-
 /// Errors: InputError where all are damaged and nobody said to begin anew.
 void begin_without(const std::vector<DamagedCheckpoint>& damaged,
                    const CheckpointOptions& options) {
@@ -181,19 +170,18 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
                          "to begin anew, or name another");
     return start;
   }
-  std::vector<DamagedCheckpoint> damaged;
   std::unique_ptr<CheckpointReader> newest;
   try {
-    newest = open_newest(dir, damaged);
+    newest = open_newest(dir, start.damaged);
   } catch (const FileError& failure) {
     if (!restarted)
       throw;
+    start.damaged.clear();
     start.notes.emplace_back(failure.what()); // the run has no need of it yet
     return start;
   }
   if (!newest && !restarted)
-    begin_without(damaged, options);
-  keep_aside(damaged, start);
+    begin_without(start.damaged, options);
   if (newest) {
     start.resume_from = newest->folder();
     start.notes.push_back("resumed from " + newest->folder() + ", step "
@@ -201,10 +189,22 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
                           + ", written " + newest->manifest().written_at);
   } else if (!restarted && options.initial.empty()) {
     start.notes.push_back(
-      "--resume: no " + std::string{damaged.empty() ? "" : "whole "}
+      "--resume: no " + std::string{start.damaged.empty() ? "" : "whole "}
       + "checkpoint in " + options.dir + ", so the run begins with step 0");
   }
   return start;
+}
+
+void keep_damaged_aside(CheckpointStart& start) {
+  std::vector<std::string> notes;
+  for (const auto& one : start.damaged) {
+    const auto kept = set_aside(real_files(), one.folder);
+    notes.push_back(
+      "passed over: " + one.why
+      + (kept.empty() ? "; it stays where it is" : "; kept as " + kept));
+  }
+  start.damaged.clear();
+  start.notes.insert(start.notes.begin(), notes.begin(), notes.end());
 }
 
 void try_checkpoints(const Job& job, const CheckpointOptions& options) {

@@ -3,6 +3,7 @@
 #include "actors/job/checkpoint_folder.hpp"
 #include "actors/job/checkpoint_options.hpp"
 #include "actors/job/snapshot_book.hpp"
+#include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "monitoring/metrics.hpp"
 #include "strategies/checkpoint_schedule.hpp"
@@ -20,16 +21,21 @@ struct CheckpointStart {
   std::shared_ptr<CheckpointLock> lock; ///< null: none are written
   std::string resume_from;              ///< folder; empty: from the beginning
   std::vector<std::string> notes;       ///< lines for the user
+  /// Newer than that; they lie where they lay.
+  std::vector<DamagedCheckpoint> damaged;
 };
 
 /// Takes the folder, and finds what the run begins with.
-/// Damaged checkpoints, newer than that, are renamed and named.
 /// Errors: InputError (the folder cannot be used, another run uses it, it holds
 /// checkpoints and `resume` is not set; one cannot be read; all are damaged and
 /// `fresh` is not set). `restarted`: this coordinator takes over a run under
 /// way, whose checkpoints those are.
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
                                   bool restarted = false);
+
+/// Renames the damaged ones, and notes them first: once the start is not
+/// refused any more.
+void keep_damaged_aside(CheckpointStart& start);
 
 /// Finds out whether a checkpoint of the job can be written there.
 /// Errors: InputError (the folder cannot be written; there is no room).

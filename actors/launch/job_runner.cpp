@@ -90,21 +90,24 @@ end_of(const std::vector<std::shared_ptr<KeptCoordinator>>& kept) {
 } // namespace
 
 RunResult run_in_process(const RunOptions& options, const JobData& data) {
-  const auto journal = open_journal(options.journal, false, make_job_id(),
-                                    to_json(options.job));
+  auto journal = open_journal(options.journal, false, make_job_id(),
+                              to_json(options.job));
   ActorConfig config{Credentials{}};
   caf::actor_system system{config};
   caf::scoped_actor self{system};
   std::optional<CertificateRenewal> renewal;
-  auto coordinator = start_coordinator(
-    system, options, data, journal, options.began, [&](bool leaves_host) {
-      if (!leaves_host)
-        return metrics_guard();
-      const auto tls = std::make_shared<TlsContext>(
-        make_credentials(options.certificates, coordinator_name));
-      renewal.emplace(CertificateRenewal::Options{tls, {}, {}, {}});
-      return metrics_guard(tls, options.metrics_token);
-    });
+  const auto guard = [&](bool leaves_host) {
+    if (!leaves_host)
+      return metrics_guard();
+    const auto tls = std::make_shared<TlsContext>(
+      make_credentials(options.certificates, coordinator_name));
+    renewal.emplace(CertificateRenewal::Options{tls, {}, {}, {}});
+    return metrics_guard(tls, options.metrics_token);
+  };
+  auto coordinator = start_with(journal, [&] {
+    return start_coordinator(system, options, data, journal, options.began,
+                             guard);
+  });
   SupervisorOptions supervise;
   supervise.roles = roles_of(coordinator.job->plan);
   supervise.job = coordinator.job;

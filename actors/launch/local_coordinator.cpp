@@ -127,6 +127,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   if (const auto& initial = options.checkpoints.initial;
       !past && !initial.empty() && !started.job->beginning) {
     auto begun = started.job->options;
+    keep_damaged_aside(checkpoints); // one may have the name that it writes
     begun.resume_from = write_initial_weights(*started.job, options.checkpoints,
                                               fingerprint);
     started.job = std::make_shared<const Job>(std::move(begun), *data.train);
@@ -166,6 +167,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.log_every = options.log_every;
   how.data_fingerprint = fingerprint;
   how.data_contents = data_contents(*started.job, *data.train);
+  keep_damaged_aside(checkpoints);
   how.first_notes = checkpoints.notes;
   for (const auto& line :
        {started.job->lone_samples(), started.job->dense_for_readers()})

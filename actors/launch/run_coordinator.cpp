@@ -61,7 +61,7 @@ StandbyWatch::Options standby_options(const RunOptions& options,
 
 /// Opens the journal, alone or as one of its voters. Null: told to stop before
 /// it led.
-std::shared_ptr<const RunJournal>
+std::shared_ptr<RunJournal>
 open_as_one_of(caf::actor_system& system, const RunOptions& options,
                const CoordinatorProcess& process,
                const std::shared_ptr<TlsContext>& tls,
@@ -173,12 +173,15 @@ RunResult run_coordinator_process(const RunOptions& options,
                         std::chrono::seconds{10},
                         std::numeric_limits<int>::max()}};
   starting->begin();
-  auto coordinator = start_coordinator(
-    system, run, data, *journal, proposer ? SteadyClock::now() : options.began,
-    [&](bool leaves_host) {
-      return leaves_host ? metrics_guard(config.tls(), options.metrics_token)
-                         : metrics_guard();
-    });
+  const auto guard = [&](bool leaves_host) {
+    return leaves_host ? metrics_guard(config.tls(), options.metrics_token)
+                       : metrics_guard();
+  };
+  auto coordinator = start_with(*journal, [&] {
+    return start_coordinator(system, run, data, *journal,
+                             proposer ? SteadyClock::now() : options.began,
+                             guard);
+  });
   starting.reset();
   const auto deposed = std::make_shared<std::atomic<bool>>(false);
   if (proposer)

@@ -7,7 +7,9 @@
 #include "kernels/base/error.hpp"
 
 #include <chrono>
+#include <filesystem>
 #include <future>
+#include <system_error>
 #include <utility>
 
 namespace troupe {
@@ -80,6 +82,13 @@ void RunJournal::listens(const std::string& address, const std::string& metrics,
     JobJournal{sink, term}.address(address, metrics, resume_from);
 }
 
+void RunJournal::take_back() {
+  sink.reset(); // its last writer has gone
+  std::error_code failure;
+  if (!made.empty())
+    std::filesystem::remove(made, failure);
+}
+
 RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
                         const std::string& asked) {
   RunJournal out;
@@ -89,6 +98,9 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
   const bool again = resumes && journal_is_at(path);
   JournalFile file{path, again ? JournalFile::Open::resume
                                : JournalFile::Open::create};
+  std::error_code failure;
+  if (!again)
+    out.made = std::filesystem::canonical(path, failure).string();
   if (again) {
     const auto where = "journal " + path;
     read_past(out, where, "to begin anew, remove the file or name another",
@@ -105,7 +117,7 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
   return out;
 }
 
-std::shared_ptr<const RunJournal>
+std::shared_ptr<RunJournal>
 lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
              const std::string& asked,
              const std::function<std::string()>& stop) {

@@ -26,11 +26,28 @@ struct RunJournal {
   /// Says that it cannot be written, or can again.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
 
+  std::string made; ///< the file, where it was none before
+
   /// Writes down that the coordinator listens there.
   /// The job began with the checkpoint in `resume_from`, or with none.
   void listens(const std::string& address, const std::string& metrics,
                const std::string& resume_from) const;
+
+  /// Closes it; a file that was made goes again.
+  void take_back();
 };
+
+/// What `start` gives. One that is refused leaves no journal that was made for
+/// it: there is nothing to go on with.
+template <class Start>
+auto start_with(RunJournal& journal, const Start& start) {
+  try {
+    return start();
+  } catch (...) {
+    journal.take_back();
+    throw;
+  }
+}
 
 /// Opens the journal at `path`, empty: none. Where `resumes`, one that is there
 /// is gone on with, in the next term, which is synced before this returns. A
@@ -44,7 +61,7 @@ RunJournal open_journal(const std::string& path, bool resumes, uint64_t job,
 /// asked meanwhile: null where it gives a reason.
 /// Errors: InputError where it is of another job, damaged, or no majority of
 /// voters is reached any more.
-std::shared_ptr<const RunJournal>
+std::shared_ptr<RunJournal>
 lead_journal(const std::shared_ptr<Proposer>& proposer, uint64_t job,
              const std::string& asked,
              const std::function<std::string()>& stop);

@@ -2,6 +2,7 @@
 
 #include "apps/settings/defaults.hpp"
 #include "apps/settings/flags.hpp"
+#include "apps/settings/settings.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
 
@@ -366,6 +367,8 @@ std::string overview_of(const std::string& word,
 }
 
 std::string flags_of(const std::string& command) {
+  const Settings usual;
+  const auto own = defaults_of(command);
   std::string out;
   std::string group;
   for (const auto& flag : all_flags()) {
@@ -378,7 +381,9 @@ std::string flags_of(const std::string& command) {
                 + (flag.value.empty() || flag.type == FlagType::toggle ? ""
                                                                        : " ")
                 + flag.value;
-    out += entry(name, flag.help + " (" + flag.fallback + ")");
+    const bool differs = flag.get && flag.get(own) != flag.get(usual);
+    const auto fallback = differs ? flag.get(own) : flag.fallback;
+    out += entry(name, flag.help + " (" + fallback + ")");
   }
   return out;
 }

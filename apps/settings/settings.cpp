@@ -245,6 +245,13 @@ RoleId role_of(const std::string& name, const SlurmWords& slurm, bool& paired) {
 
 } // namespace
 
+Settings defaults_of(const std::string& command) {
+  Settings out;
+  out.command = command;
+  start_from(out);
+  return out;
+}
+
 Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings) {
   refuse_foreign_bytes(arguments);

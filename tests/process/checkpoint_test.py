@@ -265,6 +265,22 @@ class CheckpointTest(unittest.TestCase):
                     self.assertIn(says, run.error())
                     self.assertEqual(len(run.error().splitlines()), 1)
 
+    def test_a_run_that_is_refused_leaves_a_damaged_one_where_it_is(self):
+        with Run(*JOB, "--steps", "40", "--strategy", "one_device",
+                 *self.kept()) as run:
+            run.finish()
+        flip(os.path.join(self.folder, checkpoints(self.folder)[-1],
+                          "optimizer.safetensors"))
+        before = sorted(os.listdir(self.folder))
+        other = ["--seed", "8"]
+        for world in (["--strategy", "one_device"],
+                      [*SERVED, "--processes"]):
+            with Run(*JOB[:-2], *other, "--steps", "80", *world,
+                     *self.kept(20, "--resume")) as run:
+                run.finish(1)
+                self.assertIn("--seed 8 (7 in", run.error())
+            self.assertEqual(sorted(os.listdir(self.folder)), before)
+
     def test_what_may_differ_is_said(self):
         with Run(*JOB, "--steps", "40", "--strategy", "one_device",
                  *self.kept()) as run:

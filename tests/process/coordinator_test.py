@@ -234,6 +234,24 @@ class Coordinator(OwnFolder):
                      os.path.join(self.folder, "certificates"), *job)
         self.assertRegex(again.finish(1), r"^troupe: .*its run is over.*\n$")
 
+    def test_a_start_that_is_refused_leaves_no_journal(self):
+        """It was there, and the next start was refused for it."""
+        kept = os.path.join(self.folder, "kept")
+        job = [*DATA, *MLP, "--strategy", "parameter_server", "--epochs", "0",
+               "--steps", "5", "--checkpoint-dir", kept]
+        with Run(*job) as run:
+            run.finish()
+        before = sorted(os.listdir(self.folder))
+        journal = ["--journal", os.path.join(self.folder, "run.db")]
+        for where in ([], ["--processes"]):
+            with Run(*job, *journal, *where) as run:
+                run.finish(1)
+                self.assertIn("add --resume", run.error())
+            self.assertEqual(sorted(os.listdir(self.folder)), before)
+        with Run(*job, *journal, "--resume") as run:
+            run.finish()
+        self.assertEqual(event_list(journal[1])[-1]["kind"], "over")
+
     def test_a_damaged_journal_ends_the_run_in_one_line(self):
         journal = os.path.join(self.folder, "run.db")
         with Run(*DATA, *MLP, *SERVED, *ENDLESS, "--journal", journal) as run:

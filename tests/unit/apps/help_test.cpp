@@ -43,6 +43,22 @@ BOOST_AUTO_TEST_CASE(every_flag_is_shown_with_its_default) {
   }
 }
 
+// `role` takes another strategy than `train`, and its help said the latter's.
+BOOST_AUTO_TEST_CASE(a_default_of_one_command_is_in_its_help) {
+  const auto said = [](const std::string& command, const std::string& name) {
+    const auto text = help(command);
+    const auto begin = text.find("\n  --" + name + ' ');
+    BOOST_REQUIRE(begin != std::string::npos);
+    const auto entry = text.substr(begin, text.find("\n  --", begin + 1) - begin);
+    const auto open = entry.rfind('(') + 1;
+    return entry.substr(open, entry.rfind(')') - open);
+  };
+  BOOST_TEST(said("train", "strategy") == "mirrored");
+  BOOST_TEST(said("role", "strategy") == "parameter_server");
+  BOOST_TEST(said("bench step", "strategy") == "one_device");
+  BOOST_TEST(said("bench step", "global-batch") == "256");
+}
+
 BOOST_AUTO_TEST_CASE(no_line_is_wider_than_a_terminal) {
   for (const auto* topic : {"",
                             "train",
