@@ -49,7 +49,8 @@ BOOST_AUTO_TEST_CASE(a_default_of_one_command_is_in_its_help) {
     const auto text = help(command);
     const auto begin = text.find("\n  --" + name + ' ');
     BOOST_REQUIRE(begin != std::string::npos);
-    const auto entry = text.substr(begin, text.find("\n  --", begin + 1) - begin);
+    const auto entry = text.substr(begin,
+                                   text.find("\n  --", begin + 1) - begin);
     const auto open = entry.rfind('(') + 1;
     return entry.substr(open, entry.rfind(')') - open);
   };
