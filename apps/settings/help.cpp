@@ -2,7 +2,6 @@
 
 #include "apps/settings/defaults.hpp"
 #include "apps/settings/flags.hpp"
-#include "apps/settings/settings.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/suggestion.hpp"
 

@@ -5,6 +5,7 @@
 #include "apps/settings/checks.hpp"
 #include "apps/settings/command_line.hpp"
 #include "apps/settings/config_file.hpp"
+#include "apps/settings/defaults.hpp"
 #include "apps/settings/devices.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/settings/tf_config.hpp"
@@ -244,13 +245,6 @@ RoleId role_of(const std::string& name, const SlurmWords& slurm, bool& paired) {
 }
 
 } // namespace
-
-Settings defaults_of(const std::string& command) {
-  Settings out;
-  out.command = command;
-  start_from(out);
-  return out;
-}
 
 Settings parse_settings(const std::vector<std::string>& arguments,
                         const Surroundings& surroundings) {

@@ -205,9 +205,6 @@ struct Surroundings {
 /// use, by affinity and by its control group's time.
 Surroundings surroundings_of_process();
 
-/// Those that hold for a command where nothing is given.
-Settings defaults_of(const std::string& command);
-
 /// Parses the arguments after the program's name. Precedence: flag, TF_CONFIG,
 /// --config FILE, default. Devices and threads come back resolved, model, data
 /// specification, plan and optimizer checked; no file is opened but the
