@@ -25,8 +25,7 @@ struct RunJournal {
   std::shared_ptr<FullDisk> disk = std::make_shared<FullDisk>();
   /// Says that it cannot be written, or can again.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
-
-  std::string made; ///< the file, where it was none before
+  std::string made = {}; ///< the file, where there was none before
 
   /// Writes down that the coordinator listens there.
   /// The job began with the checkpoint in `resume_from`, or with none.
