@@ -9,11 +9,10 @@ import tempfile
 import unittest
 
 from cluster import Run, tensors_in
-from split_models import (MODELS, ONE, STRUCK, SplitModels, call, digests,
-                          summary_of)
+from split_models import (MODELS, ONE, STRUCK, UNITS, SplitModels, call,
+                          digests, planned_bytes, summary_of)
 
 STAGES = ["--strategy", "pipeline", "--stages"]
-UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
 
@@ -222,6 +221,27 @@ class Pipeline(SplitModels, unittest.TestCase):
                           [f"stage:{k}" for k in range(4)],
                           "transformer:L4-H1-D8-T32",
                           "transformer:L4-H4-D256-T32")
+
+    def test_stages_that_compute_again_take_as_much_as_the_plan_says(self):
+        narrow, wide = "transformer:L8-H1-D8-T32", "transformer:L8-H4-D128-T32"
+        job = ["--data", "synthetic:text", "--seed", "7", "--global-batch",
+               "128", "--virtual-ranks", "16", *STAGES, "4", "--processes",
+               "--schedule"]
+        for layout in (["gpipe", "--recompute", "full"],
+                       ["gpipe", "--recompute", "none"],
+                       ["zero_bubble", "--recompute", "full"]):
+            with self.subTest(layout=layout):
+                self.check_planned_memory([*job, *layout], narrow, wide)
+        # A limit just above what they need lets them, and nobody else, train.
+        job += ["gpipe", "--model", wide]
+        again = ["--recompute", "full"]
+        most = max(planned_bytes(*job, *again).values())
+        limit = ["--device-memory", f"{int(most / UNITS['KiB']) + 64}KiB"]
+        done = call("train", *job, *limit)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"^troupe: --device-memory .*: stage:\d "
+                         r"needs .*; this fits: --recompute full\n$")
+        summary_of(*job, *again, *limit, "--steps", "2")
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         self.check_refusals(MODELS["mlp"], (

@@ -2,6 +2,7 @@
 device that has all of them; for the tests beside."""
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -24,6 +25,7 @@ MODELS = {
 STRUCK = ["--model", "mlp:784-64-48-10", "--data",
           "synthetic:digits?samples=500", "--global-batch", "48", "--seed", "7"]
 ONE = ["--strategy", "one_device"]
+UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 DIGESTS = ("weights_sha256", "state_sha256", "steps", "samples")
 
 
@@ -40,6 +42,25 @@ def call(*arguments):
     """What became of a command that ends by itself."""
     return subprocess.run([TROUPE, *arguments], capture_output=True, text=True,
                           timeout=60, check=False)
+
+
+def planned_bytes(*job):
+    """What each role needs, as `plan` says."""
+    done = call("plan", *job)
+    assert done.returncode == 0, done.stderr
+    return {role: float(number) * UNITS[unit] for role, number, unit in
+            re.findall(r"(?m)^  (\S+) needs about ([\d.]+) (\w+) \(",
+                       done.stdout)}
+
+
+def resident_by_role(*job, roles):
+    """Bytes of each role's process while the job trains."""
+    with Run(*job, "--steps", "100000") as run:
+        run.wait_for_step(4)
+        found = {role: resident_bytes(run.role(role)) for role in roles}
+        run.process.send_signal(signal.SIGINT)
+        run.finish(130, 60)
+    return found
 
 
 class SplitModels:
@@ -124,20 +145,27 @@ class SplitModels:
     def check_memory(self, layout, roles, narrow, wide):
         """Roles with 48 MiB for layers take that much beyond a narrow model."""
         def resident(*model):
-            job = ["--model", *model, "--data", "synthetic:text",
-                   "--global-batch", "16", "--seed", "7", *layout]
-            with Run(*job, "--steps", "100000") as run:
-                run.wait_for_step(4)
-                found = [resident_bytes(run.role(role)) for role in roles]
-                run.process.send_signal(signal.SIGINT)
-                run.finish(130, 60)
-            return found
+            return resident_by_role(
+                "--model", *model, "--data", "synthetic:text",
+                "--global-batch", "16", "--seed", "7", *layout, roles=roles)
 
         base = resident(narrow)
-        for alone, with_layers in zip(
-                base, resident(wide, "--device-memory", "48MiB")):
-            self.assertLess(with_layers - alone, 48 << 20)
-            self.assertGreater(with_layers - alone, 16 << 20)
+        for role, bytes_ in resident(wide, "--device-memory", "48MiB").items():
+            self.assertLess(bytes_ - base[role], 48 << 20)
+            self.assertGreater(bytes_ - base[role], 16 << 20)
+
+    def check_planned_memory(self, job, narrow, wide):
+        """What a wider model takes beyond a narrow one is what `plan` says, or a
+        little less: pages that nobody has touched yet."""
+        narrow, wide = (["--model", model, *job] for model in (narrow, wide))
+        plans = [planned_bytes(*one) for one in (narrow, wide)]
+        found = [resident_by_role(*one, roles=plans[0])
+                 for one in (narrow, wide)]
+        for role in plans[0]:
+            more = found[1][role] - found[0][role]
+            self.assertAlmostEqual(
+                more / (plans[1][role] - plans[0][role]), 0.95, delta=0.1,
+                msg=f"{role}, {more} bytes, planned {plans[1][role]}")
 
     def check_refusals(self, job, cases):
         """Each is refused in one line that has the pattern."""
