@@ -32,14 +32,16 @@ std::vector<Flag> recovery_flags() {
       whole(FIELD(recovery.kills), 1, max_trials).set);
   add(on_goodput, "every", "S", "60", "seconds that have one kill, or none",
       whole(FIELD(recovery.every_s), 1, max_seconds).set);
-  add(on_recovery | on_goodput, "kinds", "KIND,…",
-      "all; bench goodput: worker,replica",
-      "worker, replica, shard, coordinator, standby: kill -9; stopped-worker, "
-      "-replica, -shard, -coordinator: SIGSTOP for 10 s; standby and "
-      "stopped-coordinator: of two coordinators the one that leads",
-      [](Settings& s, const std::string& value) {
-        s.recovery.kinds = some_of(value, names_of_recoveries());
-      });
+  add(
+    on_recovery | on_goodput, "kinds", "KIND,…",
+    "all; bench goodput: worker,replica",
+    "worker, replica, shard, coordinator, standby, stage, mesh-stage, "
+    "tensor: kill -9; stopped-worker, -replica, -shard, -coordinator: SIGSTOP "
+    "for 10 s; standby and stopped-coordinator: of two coordinators the one "
+    "that leads; stage, mesh-stage, tensor: bench recovery alone",
+    [](Settings& s, const std::string& value) {
+      s.recovery.kinds = some_of(value, names_of_recoveries());
+    });
   add(on_recovery | on_goodput, "seed", "N", "0",
       "who is struck when is drawn from it",
       whole(FIELD(recovery.seed), 0, ~uint64_t{0} >> 1).set);

@@ -9,8 +9,9 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <thread>
-#include <utility>
 
 namespace troupe {
 namespace {
@@ -31,9 +32,15 @@ constexpr int leave_ms = 5'000;
 constexpr int interrupted = 130;
 
 /// Small, so that a recovery is not hidden behind a step.
+std::string small_model(const RecoveryKind& kind) {
+  const bool in_layers = kind.role == RoleKind::stage
+                         || kind.role == RoleKind::tensor;
+  return in_layers ? "mlp:784-64-64-10" : "mlp:784-64-10";
+}
+
 Words training(const std::string& model) {
   return {"--data",    "synthetic:digits?samples=2000",
-          "--model",   model.empty() ? "mlp:784-64-10" : model,
+          "--model",   model,
           "--seed",    "1",
           "--epochs",  "0",
           "--devices", "cpu:1"};
@@ -47,20 +54,23 @@ Words with(Words words, const Words& more) {
 Words arguments_of(const RecoveryKind& kind, const std::string& model,
                    const RunFolder& folder) {
   Words words = with({"train"}, training(model));
-  words = with(words, {"--processes", "--workers", "4", "--steps", "1000000000",
-                       "--journal", folder.file("journal.db"), "--summary",
+  words = with(words, {"--processes", "--steps", "1000000000", "--journal",
+                       folder.file("journal.db"), "--summary",
                        folder.file("summary.json")});
   if (kind.standby)
     words.push_back("--standby");
-  if (kind.replicas)
-    return with(words, {"--strategy", "multi_worker_mirrored"});
-  return with(words, {"--strategy", "parameter_server", "--ps", "2", "--chain",
-                      "2", "--partitioner", "max_size:65536"});
+  words.push_back("--strategy");
+  std::istringstream layout{kind.layout};
+  return with(words, {std::istream_iterator<std::string>{layout}, {}});
+}
+
+JobOptions options_of(const Words& arguments) {
+  return parse_settings(arguments, surroundings_of_process()).job;
 }
 
 Plan plan_of(const Words& arguments) {
-  const auto settings = parse_settings(arguments, surroundings_of_process());
-  return Job{settings.job, settings.job.global_batch}.plan;
+  const auto options = options_of(arguments);
+  return Job{options, options.global_batch}.plan;
 }
 
 double unix_ms() {
@@ -82,14 +92,14 @@ void await(Condition condition, Clock::duration limit,
 }
 
 /// The weights of that many steps on one device, nobody disturbing them.
-std::string undisturbed_sha256(uint64_t steps) {
-  const auto settings = parse_settings(
-    with(with({"train"}, training({})),
-         {"--strategy", "one_device", "--steps", std::to_string(steps)}),
-    surroundings_of_process());
+std::string undisturbed_sha256(const RecoveryKind& kind, uint64_t steps,
+                               uint32_t slices) {
   RunOptions run;
-  run.job = settings.job;
-  const auto result = run_in_process(run, load_job_data(settings.job));
+  run.job = options_of(
+    with(with({"train"}, training(small_model(kind))),
+         {"--strategy", "one_device", "--steps", std::to_string(steps),
+          "--virtual-slices", std::to_string(slices)}));
+  const auto result = run_in_process(run, load_job_data(run.job));
   if (result.status != 0)
     throw InputError(result.line);
   return nlohmann::json::parse(result.summary).at("weights_sha256");
@@ -98,10 +108,11 @@ std::string undisturbed_sha256(uint64_t steps) {
 } // namespace
 
 RecoveryTrials::RecoveryTrials(const RecoveryKind& kind, uint64_t seed,
-                               Interrupt& interrupt, std::string model)
+                               Interrupt& interrupt, const std::string& model)
   : kind_(kind),
-    model_(std::move(model)),
-    arguments_(arguments_of(kind, model_, folder_)),
+    computes_(model.empty()),
+    arguments_(
+      arguments_of(kind, model.empty() ? small_model(kind) : model, folder_)),
     plan_(plan_of(arguments_)),
     journal_(folder_.file("journal.db"), plan_),
     job_(arguments_),
@@ -198,7 +209,7 @@ double RecoveryTrials::strike() {
   return static_cast<double>(recovery->resumed_ms) - from;
 }
 
-void RecoveryTrials::finish() {
+uint64_t RecoveryTrials::finish() {
   processes_.look();
   job_.interrupt();
   job_.finish(end_deadline, interrupted);
@@ -209,11 +220,13 @@ void RecoveryTrials::finish() {
   const auto summary = nlohmann::json::parse(file);
   if (summary.at("steps_rolled_back") != 0)
     throw InputError("bench recovery: steps were rolled back");
-  if (model_.empty()
+  const auto slices = options_of(arguments_).cut.virtual_slices;
+  if (computes_
       && summary.at("weights_sha256")
-           != undisturbed_sha256(summary.at("steps")))
+           != undisturbed_sha256(kind_, summary.at("steps"), slices))
     throw InputError("bench recovery: the weights are not those of one device: "
                      "nothing is measured");
+  return summary.at("leaves_recomputed");
 }
 
 } // namespace troupe

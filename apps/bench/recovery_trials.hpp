@@ -18,9 +18,9 @@ namespace troupe {
 /// What happens to which role, and what the next commit may take.
 struct RecoveryKind {
   const char* name;
-  const char* what; ///< in words
-  bool replicas;    ///< the job all-reduces; else it has shards, chains of 2
-  bool standby;     ///< there are two coordinators
+  const char* what;   ///< in words
+  const char* layout; ///< flags of the job, four members that compute
+  bool standby;       ///< there are two coordinators
   RoleKind role;
   bool stops;       ///< SIGSTOP for 10 s; else SIGKILL
   double median_ms; ///< bars
@@ -36,7 +36,7 @@ public:
   /// `model`: empty is a small one that computes.
   /// `interrupt` takes the job's folder along.
   RecoveryTrials(const RecoveryKind& kind, uint64_t seed, Interrupt& interrupt,
-                 std::string model = {});
+                 const std::string& model = {});
 
   /// Strikes a random role at a random moment of a whole job. Returns the
   /// milliseconds from the signal to the first step that is committed without
@@ -51,10 +51,10 @@ public:
   };
   /// The same with a kill of a random role at a random moment.
   StruckPeriod struck(std::chrono::milliseconds period);
-  /// Ends the job.
+  /// Ends the job. Returns the leaves that were computed again.
   /// Errors: InputError where its weights are not those of one device (of the
   /// small model), a step was rolled back or a process is left.
-  void finish();
+  uint64_t finish();
 
 private:
   struct Pace {
@@ -68,7 +68,7 @@ private:
   void look_until_whole();
 
   const RecoveryKind& kind_;
-  std::string model_;
+  bool computes_; ///< the small model, whose weights are compared
   RunFolder folder_;
   std::vector<std::string> arguments_;
   Plan plan_;

@@ -26,14 +26,17 @@ class Recovery(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.json"
             done = self.bench("--trials", "2", "--seed", "3", "--kinds",
-                              "worker,coordinator,stopped-shard",
+                              "worker,coordinator,stage,mesh-stage,tensor,"
+                              "stopped-shard",
                               "--json", str(path))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             rows = json.loads(path.read_text())
         self.assertEqual([row["name"] for row in rows],
                          ["recovery, worker", "recovery, coordinator",
-                          "recovery, stopped-shard"])
+                          "recovery, stage", "recovery, mesh-stage",
+                          "recovery, tensor", "recovery, stopped-shard"])
         for row in rows:
+            self.assertGreaterEqual(row["leaves_recomputed"], 0)
             self.assertEqual(len(row["trials_us"]), 2)
             self.assertGreater(row["ours_us"], 0)
             self.assertEqual(row["worst_us"], max(row["trials_us"]))
