@@ -22,7 +22,7 @@ JOBS = {
                     "synthetic:text?samples=640"],
 }
 COMMON = ["--global-batch", "64", "--seed", "1", "--epochs", "0", "--steps",
-          "20", "--eval-every", "0"]
+          "20", "--eval-every", "0", "--join-deadline-ms", "600000"]
 LAYOUTS = {
     "parameter_server": (["--workers", "2", "--ps", "2", "--chain", "2"],
                          [f"ps:{shard}" for shard in range(4)]),
