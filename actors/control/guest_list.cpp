@@ -6,7 +6,7 @@ namespace troupe {
 
 GuestList::Arrival GuestList::arrives(Clock::time_point now) {
   Arrival out;
-  if (size() >= max_)
+  if (size() >= max_guests_)
     out.gone = room();
   out.id = ++last_;
   const auto at = silent_.insert(silent_.end(), {out.id, now + patience});

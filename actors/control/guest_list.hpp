@@ -28,7 +28,7 @@ public:
 
   static constexpr auto patience = std::chrono::seconds{2};
 
-  explicit GuestList(size_t most) : max_(most) {}
+  explicit GuestList(size_t max_guests) : max_guests_(max_guests) {}
 
   struct Arrival {
     Id id = 0;
@@ -59,7 +59,7 @@ private:
     Row::iterator at;
   };
 
-  size_t max_;
+  size_t max_guests_;
   Id last_ = 0;
   Row silent_;
   Row speaking_; ///< in the order in which they began to speak

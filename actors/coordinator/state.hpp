@@ -71,8 +71,7 @@ private:
   std::vector<RoleId> absent_roles() const;
   bool has_readers() const;
 
-  // --- who is silent, lost or left out (lost_members.cpp)
-  // ------------------------
+  // --- who is silent, lost or left out (lost_members.cpp) -------------------
   void on(const caf::down_msg& down);
   void on(const RoleDied& died);
   void forget(RoleId role);

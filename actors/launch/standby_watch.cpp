@@ -50,8 +50,8 @@ void StandbyWatch::look(const VotersReach& reach, SteadyClock::time_point now) {
   const auto reached = reach.reached();
   majority_ = reach.majority();
   ever_ = ever_ || majority_;
-  if (reached > max_) {
-    max_ = reached;
+  if (reached > max_reached_) {
+    max_reached_ = reached;
     last_ = now;
   }
   if (std::exchange(reached_, reached) != reached)

@@ -44,7 +44,7 @@ private:
   bool majority_ = false;
   bool waits_ = false; ///< a line said so
   uint32_t reached_ = 0;
-  uint32_t max_ = 0; ///< that were reached at once
+  uint32_t max_reached_ = 0; ///< that were reached at once
   SteadyClock::time_point began_;
   SteadyClock::time_point last_; ///< when one more voter was reached
   SteadyClock::time_point said_; ///< the newest line

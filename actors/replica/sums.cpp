@@ -50,12 +50,12 @@ SumProgram tree_program(const Job& job, uint64_t step,
 
 ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows,
                          bool few)
-  : job_(job), alone_(replicas == 1), few_(few), max_(1) {
+  : job_(job), alone_(replicas == 1), few_(few), max_addends_(1) {
   const auto usual = max_nodes(division(job, !few));
   if (!alone_)
-    max_ = std::max(
+    max_addends_ = std::max(
       usual, std::min({2 * usual, max_addends, job.options.virtual_ranks}));
-  first_ = grows ? std::min(max_, shared_addends) : max_;
+  first_ = grows ? std::min(max_addends_, shared_addends) : max_addends_;
 }
 
 void ReplicaSums::begin_epoch(ReplicaStart start, bool shared) {
@@ -103,7 +103,7 @@ std::vector<RankRange> ReplicaSums::held() const {
 /// Says who brings what to the next step, and where this replica's part lies.
 void ReplicaSums::divide() {
   auto options = division(job_, shared_ && !few_);
-  options.most = max_;
+  options.most = max_addends_;
   const auto shares =
     alone_ ? std::vector<MemberNodes>{{{}, {start_.members[0].ranks}}}
            : divide_step(start_.members, options);

@@ -71,8 +71,8 @@ private:
   const Job& job_;
   bool alone_;
   bool few_;
-  uint32_t max_;   ///< addends that there may be
-  uint32_t first_; ///< arrays that are there from the beginning
+  uint32_t max_addends_; ///< addends that there may be
+  uint32_t first_;       ///< arrays that are there from the beginning
   bool shared_ = false;
   ReplicaStart start_;
   std::vector<std::vector<RankRange>> nodes_; ///< of all members

@@ -159,8 +159,8 @@ std::vector<SliceCopy> to_parts(const SliceImage& image, uint32_t slice,
 std::optional<SliceImage> ImageAssembly::take(const SliceCopy& copy) {
   const auto& slice = job_.plan.slices[slice_];
   const auto tensors = slice.sparse() ? copy.parts - 1 : tensors_of(job_);
-  if (copy.part == 0 && copy.version >= min_) {
-    min_ = copy.version + 1;
+  if (copy.part == 0 && copy.version >= min_version_) {
+    min_version_ = copy.version + 1;
     image_ = {copy.version, {}, {}};
   }
   if (!image_ || copy.parts != tensors + 1 || tensors == 0

@@ -50,7 +50,7 @@ private:
   const Job& job_;
   uint32_t slice_;
   std::optional<SliceImage> image_; ///< that is not whole
-  uint64_t min_ = 0;                ///< version that may begin
+  uint64_t min_version_ = 0;        ///< version that may begin
 };
 
 } // namespace troupe

@@ -20,31 +20,38 @@ namespace troupe {
 
 namespace {
 
-/// The stores of the process, and what those did that are gone.
-struct AllStores {
-  std::mutex mutex;
-  std::set<const void*> insides; ///< of RemoteStore, whose they are
-  StoreCounts gone;
-};
-
-AllStores& all_stores() {
-  static auto& all = *new AllStores; // stores may end after all statics
-  return all;
-}
-
-void add(StoreCounts& sum, const StoreCounts& more) {
-  sum.requests += more.requests;
-  sum.bytes += more.bytes;
-  sum.tries_again += more.tries_again;
-  sum.cache_hits += more.cache_hits;
-  sum.cache_misses += more.cache_misses;
-  sum.cache_damaged += more.cache_damaged;
-  sum.wait_us += more.wait_us;
-}
+constexpr uint64_t StoreCounts::*counted[]{
+  &StoreCounts::requests,     &StoreCounts::bytes,
+  &StoreCounts::tries_again,  &StoreCounts::cache_hits,
+  &StoreCounts::cache_misses, &StoreCounts::cache_damaged,
+  &StoreCounts::wait_us};
 
 } // namespace
 
+StoreCounts& StoreCounts::operator+=(const StoreCounts& more) {
+  for (const auto count : counted)
+    this->*count += more.*count;
+  return *this;
+}
+
+StoreCounts& StoreCounts::operator-=(const StoreCounts& before) {
+  for (const auto count : counted)
+    this->*count -= before.*count;
+  return *this;
+}
+
 struct RemoteStore::Inside {
+  /// The stores of the process, and what those did that are gone.
+  struct All {
+    std::mutex mutex;
+    std::set<const Inside*> there;
+    StoreCounts gone;
+  };
+  static All& all() {
+    static auto& all = *new All; // stores may end after all statics
+    return all;
+  }
+
   Inside(const StoreOptions& options, Environment environment)
     : fetcher(options.tries, std::move(environment)),
       pool(options.fetches, options.ahead_bytes) {
@@ -53,14 +60,14 @@ struct RemoteStore::Inside {
       // A tenth is made free at a time, and blocks have heads.
       room = options.cache_bytes / 100 * 89;
     }
-    const std::lock_guard guard{all_stores().mutex};
-    all_stores().insides.insert(this);
+    const std::lock_guard guard{all().mutex};
+    all().there.insert(this);
   }
   ~Inside() {
     fetcher.end(); // so that the pool's threads return
-    const std::lock_guard guard{all_stores().mutex};
-    all_stores().insides.erase(this);
-    add(all_stores().gone, counts());
+    const std::lock_guard guard{all().mutex};
+    all().there.erase(this);
+    all().gone += counts();
   }
 
   StoreCounts counts() const {
@@ -281,11 +288,11 @@ StoreCounts RemoteStore::counts() const {
 }
 
 StoreCounts RemoteStore::process_counts() {
-  auto& all = all_stores();
+  auto& all = Inside::all();
   const std::lock_guard guard{all.mutex};
   auto sum = all.gone;
-  for (const auto* inside : all.insides)
-    add(sum, static_cast<const Inside*>(inside)->counts());
+  for (const auto* inside : all.there)
+    sum += inside->counts();
   return sum;
 }
 

@@ -25,6 +25,9 @@ struct StoreCounts {
   uint64_t cache_misses = 0;
   uint64_t cache_damaged = 0;
   uint64_t wait_us = 0; ///< of all threads, for bytes that are not here
+
+  StoreCounts& operator+=(const StoreCounts& more);
+  StoreCounts& operator-=(const StoreCounts& before);
 };
 
 /// Objects at http://, https:// and s3:// URLs, with what is kept of them on

@@ -64,7 +64,7 @@ private:
       if (has(of.kept, slice.variable))
         parts_[index].kept.push_back(slice.id);
     }
-    max_ = std::max(max_, passes_.layout(index).total);
+    max_part_ = std::max(max_part_, passes_.layout(index).total);
   }
 
   /// Where a slice lies in a part's parameters, or their gradient.
@@ -132,7 +132,7 @@ private:
   /// Where parts stay, each has memory of its own size; else any part's does.
   std::shared_ptr<Buffer> memory_for(uint32_t part) {
     const auto total = std::max<uint64_t>(1, passes_.layout(part).total);
-    const auto size = keeps_ ? total : max_;
+    const auto size = keeps_ ? total : max_part_;
     for (const auto& one : memory_)
       if (one->size() == size && sole_owner(one))
         return one;
@@ -220,7 +220,7 @@ private:
       return nullptr;
     // Sent and not lent: what is lent is given back with the next message from
     // who has it, and none may come before this is free.
-    gradients_.push_back(std::make_shared<SumBuffer>(max_, nullptr));
+    gradients_.push_back(std::make_shared<SumBuffer>(max_part_, nullptr));
     return gradients_.back();
   }
 
@@ -307,7 +307,7 @@ private:
   ShardedCourse course_;
   std::vector<Part> parts_;
   std::vector<std::vector<uint32_t>> parts_of_slice_;
-  uint64_t max_ = 1;            ///< elements of the largest part
+  uint64_t max_part_ = 1;       ///< elements of the largest part
   std::vector<uint32_t> tails_; ///< by slice
   std::vector<std::shared_ptr<Buffer>> memory_; ///< of parts
   std::vector<std::shared_ptr<SumBuffer>> gradients_;

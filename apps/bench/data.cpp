@@ -88,18 +88,6 @@ struct SourceRate {
   double stored_bytes = 0;
 };
 
-/// What stores did meanwhile.
-StoreCounts since(const StoreCounts& before) {
-  auto counts = RemoteStore::process_counts();
-  counts.requests -= before.requests;
-  counts.bytes -= before.bytes;
-  counts.tries_again -= before.tries_again;
-  counts.cache_hits -= before.cache_hits;
-  counts.cache_misses -= before.cache_misses;
-  counts.wait_us -= before.wait_us;
-  return counts;
-}
-
 /// Reads batches in training's order with so many threads.
 SourceRate measure(const Graph& graph, const Dataset& data,
                    const std::vector<uint32_t>& order, const DataPass& pass,
@@ -189,7 +177,8 @@ int run_bench_data(const Settings& settings) {
     const auto values = middle.samples * static_cast<double>(width);
     std::printf("%8u %14.0f %14.1f %14.1f %7.1f%%\n", threads, middle.samples,
                 middle.stored_bytes / 1e6, values / 1e6, spread * 100);
-    const auto store = since(before);
+    auto store = RemoteStore::process_counts();
+    store -= before;
     const auto waited = 1e-6 * static_cast<double>(store.wait_us);
     if (store.requests + store.cache_hits > 0)
       std::printf("%8s %llu requests, %llu of them again, %.1f MB, %.1f s of "

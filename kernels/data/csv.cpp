@@ -49,8 +49,7 @@ public:
     return std::move(out_);
   }
 
-  // --- for TableRows
-  // ----------------------------------------------------------
+  // --- for TableRows --------------------------------------------------------
 
   bool begin_file(const TextRow& first) {
     return width_ == 0 ? start(first) : again(first);

@@ -133,8 +133,7 @@ public:
     return std::move(out_);
   }
 
-  // --- for TableRows
-  // ----------------------------------------------------------
+  // --- for TableRows --------------------------------------------------------
 
   /// Learns where each column is.
   bool begin_file(const TextRow& first) {

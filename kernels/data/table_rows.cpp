@@ -33,9 +33,13 @@ void TableRows::refuse(const std::string& what,
 
 void TableRows::check_width(size_t fields, size_t width) const {
   if (fields != width)
-    refuse("has " + std::to_string(fields) + " fields, the first "
-             + (is_parquet_ ? "file " : "line ") + std::to_string(width),
-           "mend the line, or give sep=… if another character separates");
+    refuse("has " + std::to_string(fields)
+             + (is_parquet_ ? " columns, the first file "
+                            : " fields, the first line ")
+             + std::to_string(width),
+           is_parquet_
+             ? "write it with the columns of the others"
+             : "mend the line, or give sep=… if another character separates");
 }
 
 void TableRows::check_names(const TextRow& first) const {

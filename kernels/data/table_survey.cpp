@@ -120,8 +120,7 @@ public:
     return std::move(out_);
   }
 
-  // --- for TableRows
-  // ----------------------------------------------------------
+  // --- for TableRows --------------------------------------------------------
 
   bool begin_file(const TextRow& first) {
     if (out_.columns.empty())
@@ -153,7 +152,9 @@ private:
   void start(const TextRow& row) {
     if (row.size() < 2)
       rows_->refuse("has one column, a label without features",
-                    "give sep=… if another character separates");
+                    rows_->is_parquet()
+                      ? "is it the right file?"
+                      : "give sep=… if another character separates");
     if (row.size() > max_surveyed_columns)
       rows_->refuse("has more than " + std::to_string(max_surveyed_columns)
                       + " columns",

