@@ -86,7 +86,9 @@ std::optional<RoleProcesses::Holdings> ChaosRun::count_settled() {
     if (!held || !before_ || job_.over())
       return std::nullopt;
     if (Clock::now() > end
-        || (held->descriptors <= before_->descriptors
+        || (held->processes <= before_->processes
+            && held->descriptors <= before_->descriptors
+            && held->memory_files <= before_->memory_files
             && held->sockets <= before_->sockets + link_ends_))
       return held;
     std::this_thread::sleep_for(look_period);
