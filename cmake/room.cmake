@@ -123,18 +123,25 @@ function(troupe_precompile target)
   troupe_cache_precompiled(${target})
 endfunction()
 
-# Gives TARGET the precompiled CAF headers: troupe_actors makes them, others
-# share them.
+# troupe_precompile_caf(TARGET [FROM OTHER]): precompiled CAF headers, TARGET's own or
+# those of OTHER, whose optimization it then has to share.
 function(troupe_precompile_caf target)
-  get_target_property(type troupe_actors TYPE)
-  get_target_property(own_type ${target} TYPE)
-  if(own_type STREQUAL "INTERFACE_LIBRARY" OR type STREQUAL "INTERFACE_LIBRARY")
+  cmake_parse_arguments(PARSE_ARGV 1 caf "" "FROM" "")
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
     return()
   endif()
-  if(target STREQUAL "troupe_actors")
-    target_precompile_headers(${target} PRIVATE ${TROUPE_CAF_HEADERS})
+  if(caf_FROM)
+    target_precompile_headers(${target} REUSE_FROM ${caf_FROM})
   else()
-    target_precompile_headers(${target} REUSE_FROM troupe_actors)
+    target_precompile_headers(${target} PRIVATE ${TROUPE_CAF_HEADERS})
   endif()
   troupe_cache_precompiled(${target})
+endfunction()
+
+# troupe_quick_to_compile(TARGET): what TARGET does itself is little, so it is
+# compiled for the compiler's time.
+function(troupe_quick_to_compile target)
+  target_compile_options(${target} PRIVATE
+                         $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
