@@ -1,7 +1,7 @@
 #pragma once
 
-#include "strategies/membership.hpp"
 #include "strategies/rank_tree.hpp"
+#include "strategies/role_id.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "strategies/membership.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/rank_tree.hpp"
+#include "strategies/role_id.hpp"
 #include "strategies/slicing.hpp"
 #include "strategies/tensor_plan.hpp"
 

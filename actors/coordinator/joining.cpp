@@ -1,10 +1,12 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/process/steady_ms.hpp"
+#include "strategies/reader_shares.hpp"
 
 #include <algorithm>
 
-// Who joins: whose a role's name is, who is missing, and who is let in.
+// Who joins: whose a role's name is, who is missing, who is let in, and what one is
+// told that asks again.
 
 namespace troupe {
 namespace {
@@ -40,6 +42,47 @@ caf::result<JobInfo> CoordinatorState::on(const Hello& hello) {
   joining_.ask(hello, sender, promise, steady_ms());
   look_at_joining();
   return promise;
+}
+
+/// Answers one that knows the job: whether it is a member still.
+JobInfo CoordinatorState::answer_again(const Hello& hello) {
+  JobInfo info{options_.job_id, 0, {}, options_.term};
+  info.supervised = supervisor_ && !is_guest(hello.role);
+  const auto* dismissed = left_out_.dismissed(hello.role, hello.incarnation);
+  info.over = course_.is_over() || (dismissed && dismissed->told);
+  info.loss_ms = silence_.limit_ms(steady_ms());
+  info.sign_ms = sign_ms_;
+  if (options_.revoked)
+    info.revoked = options_.revoked();
+  // A row fetcher asks; a worker's control line, which is judged, does not.
+  if (job_->is_read_for(hello.role.kind) && hello.incarnation == 0)
+    name_readers(hello.role, info);
+  if (const auto* refused = left_out_.turned_away(hello.role,
+                                                  hello.incarnation))
+    info.refused = *refused;
+  const auto* why = left_out_.why(hello.role);
+  const bool gone = !dismissed && is_gone(hello.role, hello.incarnation);
+  const bool comes_back = !info.supervised
+                          || left_out_.links.is_out(hello.role);
+  if (comes_back && !course_.is_over() && hello.incarnation > 0 && gone)
+    info.left_out = why == nullptr ? "another one took its place" : *why;
+  if (info.left_out.empty())
+    return info;
+  info.wait_ms = left_out_.links.delay_ms(hello.role, clock_.ms());
+  // A worker beside shards dials and is dialled by nobody.
+  for (auto role : left_out_.links.to_probe(hello.role, present_roles()))
+    if (keeps_slices(role.kind) || hello.role.kind == RoleKind::worker)
+      info.probe.push_back({role, present_.at(role).links});
+  return info;
+}
+
+void CoordinatorState::name_readers(RoleId worker, JobInfo& info) const {
+  const auto present = present_roles();
+  const auto own = readers_of(worker, present);
+  for (auto reader : own)
+    info.readers.push_back({reader, present_.at(reader).links});
+  for (auto reader : other_readers(own, present))
+    info.other_readers.push_back({reader, present_.at(reader).links});
 }
 
 /// Why a role may not join; empty: it may.

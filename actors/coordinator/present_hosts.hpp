@@ -3,7 +3,7 @@
 #include "actors/links/link_endpoint.hpp"
 #include "actors/role/present_role.hpp"
 #include "strategies/dead_links.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <algorithm>
 #include <map>

@@ -25,6 +25,7 @@
 #include "strategies/consistency_switch.hpp"
 #include "strategies/epoch_plan.hpp"
 #include "strategies/lease_account.hpp"
+#include "strategies/membership.hpp"
 #include "strategies/reshaping.hpp"
 #include "strategies/resume.hpp"
 #include "strategies/run_course.hpp"
@@ -60,6 +61,8 @@ private:
   // --- who joins (joining.cpp) ----------------------------------------------
   caf::result<JobInfo> on(const Hello& hello);
   std::string refusal(RoleId role) const;
+  JobInfo answer_again(const Hello& hello);
+  void name_readers(RoleId worker, JobInfo& info) const;
   void look_at_joining();
   void on(const Join& join);
   void pace_signs(); ///< as many members as there are now
@@ -90,8 +93,6 @@ private:
   void heard_sender();                       ///< of this message: it is alive
   void on(const LinkLost& lost); ///< another epoch, if no loss explains it
   void leave_out_unlinked();
-  JobInfo answer_again(const Hello& hello);
-  void name_readers(RoleId worker, JobInfo& info) const;
 
   // --- from a proposal to an epoch (epochs.cpp) -----------------------------
   void perform(const Membership::Actions& actions);

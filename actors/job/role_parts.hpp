@@ -3,7 +3,7 @@
 #include "actors/job/job.hpp"
 #include "kernels/engine/stage_replica.hpp"
 #include "kernels/graph/tensor_part.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <cstdint>
 #include <optional>

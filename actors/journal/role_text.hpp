@@ -1,6 +1,6 @@
 #pragma once
 
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <string>
 

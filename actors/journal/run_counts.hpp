@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/base/steady_clock.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 #include "strategies/step_phase.hpp"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 
 #include "actors/certificates/credentials.hpp"
 #include "actors/wire/messages/supervision.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/sockets/descriptor.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <string>
 

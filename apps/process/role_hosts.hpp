@@ -2,7 +2,7 @@
 
 #include "actors/certificates/credentials.hpp"
 #include "actors/launch/host_processes.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <functional>
 #include <memory>

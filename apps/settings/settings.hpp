@@ -5,7 +5,7 @@
 #include "actors/job/job.hpp"
 #include "apps/settings/chaos_kind.hpp"
 #include "apps/settings/slurm.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <cstdint>
 #include <functional>

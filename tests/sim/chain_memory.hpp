@@ -2,7 +2,7 @@
 
 #include "actors/job/job.hpp"
 #include "actors/wire/messages.hpp"
-#include "strategies/membership.hpp"
+#include "strategies/role_id.hpp"
 
 #include <algorithm>
 #include <cstdint>

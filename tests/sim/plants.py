@@ -209,7 +209,7 @@ PLANTS = [
     (53, "sums of a step that is over count for the next one",
      "actors/worker/dense_steps.cpp", "  if (any)\n    shares_",
      "  if (any && !PLANTED(53))\n    shares_"),
-    (54, "who was left out is not told", "actors/coordinator/lost_members.cpp",
+    (54, "who was left out is not told", "actors/coordinator/joining.cpp",
      "comes_back && !course_.is_over()",
      "!PLANTED(54) && comes_back && !course_.is_over()"),
     (55, "who joins again keeps its number", "actors/control/control_line.cpp",
