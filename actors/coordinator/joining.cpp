@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-// Who joins: whose a role's name is, who is missing, who is let in, and what one is
-// told that asks again.
+// Who joins: whose a role's name is, who is missing, who is let in, and what
+// one is told that asks again.
 
 namespace troupe {
 namespace {
