@@ -35,18 +35,18 @@ double cos_pi(double t) {
 double decayed(const LrOptions& x, uint64_t step) {
   auto done = static_cast<double>(step);
   auto total = static_cast<double>(x.total_steps);
-  switch (x.schedule) {
+  switch (x.shape.schedule) {
     case LrSchedule::step:
       return x.base * (done >= 0.5 * total ? 0.1 : 1.0)
              * (done >= 0.75 * total ? 0.1 : 1.0);
     case LrSchedule::cosine: {
-      auto warmup = static_cast<double>(x.warmup_steps);
+      auto warmup = static_cast<double>(x.shape.warmup_steps);
       auto left = total - warmup;
       auto t = left > 0 ? std::min((done - warmup) / left, 1.0) : 1.0;
-      return x.min + (x.base - x.min) * 0.5 * (1 + cos_pi(t));
+      return x.shape.min + (x.base - x.shape.min) * 0.5 * (1 + cos_pi(t));
     }
     case LrSchedule::inverse_sqrt: {
-      auto w = static_cast<double>(std::max<uint64_t>(1, x.warmup_steps));
+      auto w = static_cast<double>(std::max<uint64_t>(1, x.shape.warmup_steps));
       return x.base * std::sqrt(w / (done + 1));
     }
     case LrSchedule::constant:
@@ -58,9 +58,9 @@ double decayed(const LrOptions& x, uint64_t step) {
 } // namespace
 
 double learning_rate(const LrOptions& options, uint64_t step) {
-  if (step < options.warmup_steps)
+  if (step < options.shape.warmup_steps)
     return options.base * static_cast<double>(step + 1)
-           / static_cast<double>(options.warmup_steps);
+           / static_cast<double>(options.shape.warmup_steps);
   return decayed(options, step);
 }
 

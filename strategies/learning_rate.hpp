@@ -6,12 +6,17 @@ namespace troupe {
 
 enum class LrSchedule : uint8_t { constant, step, cosine, inverse_sqrt };
 
+/// How a rate goes up and down, whatever its height.
+struct LrShape {
+  LrSchedule schedule = LrSchedule::constant;
+  double min = 0.0; ///< where cosine ends
+  uint64_t warmup_steps = 0;
+};
+
 /// What a schedule is made of. Units: steps; rates are those of an update.
 struct LrOptions {
-  LrSchedule schedule = LrSchedule::constant;
+  LrShape shape;
   double base = 1e-3;
-  double min = 0.0;
-  uint64_t warmup_steps = 0;
   uint64_t total_steps = 1;
 };
 

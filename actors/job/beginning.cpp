@@ -154,9 +154,9 @@ CheckpointFacts settings_of(const Job& job) {
   const auto& rule = options.rule;
   CheckpointFacts out{
     {"lr", print(options.learning_rate)},
-    {"lr-schedule", name_of(options.lr_schedule)},
-    {"warmup-steps", std::to_string(options.warmup_steps)},
-    {"min-lr", print(options.min_lr)},
+    {"lr-schedule", name_of(options.lr.schedule)},
+    {"warmup-steps", std::to_string(options.lr.warmup_steps)},
+    {"min-lr", print(options.lr.min)},
     {"clip-norm", print(options.clip_norm)},
     {"dropout", print(options.dropout)},
     {"precision", options.precision},
@@ -172,8 +172,8 @@ CheckpointFacts settings_of(const Job& job) {
     {"l2", print(rule.l2)},
   };
   // Other schedules do not know where the run ends.
-  if (options.lr_schedule == LrSchedule::cosine
-      || options.lr_schedule == LrSchedule::step)
+  if (options.lr.schedule == LrSchedule::cosine
+      || options.lr.schedule == LrSchedule::step)
     out.emplace_back("steps", std::to_string(job.total_steps));
   return out;
 }

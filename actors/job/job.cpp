@@ -24,6 +24,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptimizerOptions, kind, momentum, beta1,
                                    l2)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleShape, features, ids, vocabulary,
                                    label, classes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LrShape, schedule, min, warmup_steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s,
                                    readers)
@@ -39,9 +40,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   sparse_updates, table_bytes, table_idle_steps, table_keep_count, table_fill,
   digests, reduction, all_reduce, compress, plugin, server_filter, server_rule,
   bucket_mb, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
-  optimizer, rule, clip_norm, dropout, precision, lr_schedule, learning_rate,
-  min_lr, warmup_steps, seed, isa, eval_every, join_deadline_ms, loss_ms,
-  sample, samples, resume_from, evaluates)
+  optimizer, rule, clip_norm, dropout, precision, learning_rate, lr, seed, isa,
+  eval_every, join_deadline_ms, loss_ms, sample, samples, resume_from,
+  evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -354,10 +355,8 @@ Job::Job(JobOptions given)
   // Roles make the same plan of the job without trying all cuts.
   if (options.cut.device_memory > 0 && options.cut.split_at.empty())
     options.cut.split_at = cuts_of(plan.stages);
-  lr.schedule = options.lr_schedule;
+  lr.shape = options.lr;
   lr.base = options.learning_rate;
-  lr.min = options.min_lr;
-  lr.warmup_steps = options.warmup_steps;
   lr.total_steps = total_steps;
   // Without an exchange between ranks the attribute would do nothing.
   for (const auto& op : graph.ops)

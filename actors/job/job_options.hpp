@@ -110,10 +110,8 @@ struct JobOptions {
   double clip_norm = 0; ///< 0: no clipping
   double dropout = -1;  ///< overrides the model's rate; below 0: does not
   std::string precision = "float32";
-  LrSchedule lr_schedule = LrSchedule::constant;
   double learning_rate = 1e-3;
-  double min_lr = 0;
-  uint64_t warmup_steps = 0;
+  LrShape lr;
   uint64_t seed = 0;
   std::string isa = "auto";
   uint64_t eval_every = 1; ///< epochs; 0: at the end only

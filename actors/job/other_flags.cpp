@@ -28,6 +28,8 @@ const std::map<std::string, std::string>& flag_names() {
     {"/digests", "save"},
     {"/evaluates", "eval-data"},
     {"/learning_rate", "lr"},
+    {"/lr/min", "min-lr"},
+    {"/lr/schedule", "lr-schedule"},
     {"/resume_from", "checkpoint-dir"},
     {"/rule/kind", "optimizer"},
     {"/samples", "data"},
@@ -64,12 +66,13 @@ std::string sentence(const std::string& path, const Json& there,
   const auto field = path.substr(1);
   const auto before = shown(there);
   const auto now = shown(here);
+  const bool own = path.find('/', 1) == path.npos || field == "lr/min"
+                   || field == "lr/warmup_steps";
   const bool plain = there.is_primitive() && here.is_primitive()
                      && !there.is_boolean() && !there.is_null()
-                     && !here.is_null() && path.find('/', 1) == path.npos
-                     && field != "samples" && field != "synchronisation"
-                     && field != "resume_from" && field != "strategy"
-                     && field != "lr_schedule";
+                     && !here.is_null() && own && field != "samples"
+                     && field != "synchronisation" && field != "resume_from"
+                     && field != "strategy";
   return plain && before.size() <= max_value && now.size() <= max_value
            ? name + " is " + before + " there and " + now + " here"
            : name;

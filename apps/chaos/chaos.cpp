@@ -365,7 +365,7 @@ void check_job(const ChaosOptions& chaos, const Settings& job) {
     throw UsageError(
       "--steps-after ends a job between two steps: leave it out, "
       "or the job's --async or --staleness");
-  const auto schedule = job.job.lr_schedule;
+  const auto schedule = job.job.lr.schedule;
   if (chaos.steps_after
       && (schedule == LrSchedule::step || schedule == LrSchedule::cosine))
     throw UsageError("--steps-after ends the job before its --steps, which its "

@@ -36,8 +36,8 @@ void require_flag(const Settings& settings, const std::string& value,
 /// What two values do not allow together.
 void check_values(const Settings& settings) {
   const auto& job = settings.job;
-  if (job.lr_schedule == LrSchedule::cosine && job.min_lr > job.learning_rate)
-    refuse("--min-lr " + print_real(job.min_lr) + " is above --lr "
+  if (job.lr.schedule == LrSchedule::cosine && job.lr.min > job.learning_rate)
+    refuse("--min-lr " + print_real(job.lr.min) + " is above --lr "
            + print_real(job.learning_rate) + "; make it smaller");
   if (job.loss_ms > 0 && job.loss_ms < min_loss_ms)
     refuse("--loss-ms " + std::to_string(job.loss_ms)

@@ -161,7 +161,7 @@ void check_optimizer(const JobOptions& job, const Flags& flags) {
   refuse_idle(flags, {"epsilon"}, !is({adam, adamw, adagrad, rmsprop, lamb}),
               why);
   refuse_idle(flags, {"l1", "l2", "ftrl-beta"}, !is({ftrl}), why);
-  refuse_idle(flags, {"min-lr"}, job.lr_schedule != LrSchedule::cosine,
+  refuse_idle(flags, {"min-lr"}, job.lr.schedule != LrSchedule::cosine,
               "without --lr-schedule cosine");
 }
 

@@ -38,13 +38,13 @@ Binding schedule() {
             for (auto [kind, name] : schedules) {
               names.emplace_back(name);
               if (value == name)
-                s.job.lr_schedule = kind;
+                s.job.lr.schedule = kind;
             }
             require_choice(value, names, {});
           },
           [](const Settings& s) -> std::string {
             for (auto [kind, name] : schedules)
-              if (kind == s.job.lr_schedule)
+              if (kind == s.job.lr.schedule)
                 return name;
             return {};
           }};
@@ -492,9 +492,9 @@ void add_optimizer(std::vector<Flag>& flags) {
         "constant, step, cosine or inverse_sqrt", schedule()},
        {"warmup-steps", "N", number_flag, "0 steps",
         "steps over which the learning rate grows to its full value",
-        whole(FIELD(job.warmup_steps), 0, max_steps)},
+        whole(FIELD(job.lr.warmup_steps), 0, max_steps)},
        {"min-lr", "X", number_flag, "0", "where cosine ends",
-        real(FIELD(job.min_lr), not_negative())}});
+        real(FIELD(job.lr.min), not_negative())}});
 }
 
 } // namespace

@@ -75,9 +75,9 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
   BOOST_CHECK(s.job.rule.kind == OptimizerKind::nesterov);
   BOOST_CHECK_EQUAL(s.job.rule.momentum, 0.5f);
   BOOST_CHECK_EQUAL(s.job.learning_rate, 1e-2);
-  BOOST_CHECK(s.job.lr_schedule == LrSchedule::cosine);
-  BOOST_CHECK_EQUAL(s.job.min_lr, 1e-4);
-  BOOST_CHECK_EQUAL(s.job.warmup_steps, 7);
+  BOOST_CHECK(s.job.lr.schedule == LrSchedule::cosine);
+  BOOST_CHECK_EQUAL(s.job.lr.min, 1e-4);
+  BOOST_CHECK_EQUAL(s.job.lr.warmup_steps, 7);
   BOOST_CHECK_EQUAL(s.job.seed, 18446744073709551615u);
   BOOST_CHECK_EQUAL(s.job.global_batch, 128);
   BOOST_CHECK_EQUAL(s.job.epochs, 3);

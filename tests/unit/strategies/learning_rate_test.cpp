@@ -13,10 +13,10 @@ namespace {
 
 LrOptions options(LrSchedule schedule, uint64_t warmup_steps = 0) {
   LrOptions out;
-  out.schedule = schedule;
+  out.shape.schedule = schedule;
   out.base = 0.5;
-  out.min = 0.125;
-  out.warmup_steps = warmup_steps;
+  out.shape.min = 0.125;
+  out.shape.warmup_steps = warmup_steps;
   out.total_steps = 100;
   return out;
 }
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(cosine_falls_from_base_to_min) {
 BOOST_AUTO_TEST_CASE(cosine_agrees_with_the_c_library) {
   auto it = options(LrSchedule::cosine);
   it.base = 1;
-  it.min = 0;
+  it.shape.min = 0;
   it.total_steps = 9973;
   for (uint64_t step = 0; step <= it.total_steps; ++step) {
     auto t = static_cast<double>(step) / 9973.0;

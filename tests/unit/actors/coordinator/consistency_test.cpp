@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(with_one_virtual_rank_a_switch_does_not_change_the_bits) {
   job.model = "mlp:20-16-4";
   job.optimizer = "adam";
   job.rule.kind = OptimizerKind::adam;
-  job.lr_schedule = LrSchedule::cosine;
+  job.lr.schedule = LrSchedule::cosine;
   job.virtual_ranks = 1;
   job.global_batch = 50; // every step is whole
   job.epochs = 2000;

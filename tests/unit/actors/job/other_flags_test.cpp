@@ -31,6 +31,12 @@ BOOST_AUTO_TEST_CASE(a_flag_is_named_with_both_values) {
              == "--epochs is 1 there and 60 here");
   BOOST_TEST(told([](JobOptions& x) { x.learning_rate = 0.5; })
              == "--lr is 0.001 there and 0.5 here");
+  BOOST_TEST(told([](JobOptions& x) { x.lr.min = 1e-5; })
+             == "--min-lr is 0.0 there and 1e-05 here");
+  BOOST_TEST(told([](JobOptions& x) { x.lr.warmup_steps = 7; })
+             == "--warmup-steps is 0 there and 7 here");
+  BOOST_TEST(told([](JobOptions& x) { x.lr.schedule = LrSchedule::step; })
+             == "--lr-schedule");
   BOOST_TEST(told([](JobOptions& x) { x.shards = 2; })
              == "--ps is 1 there and 2 here");
   BOOST_TEST(told([](JobOptions& x) { x.eval_data = "csv:f"; })
