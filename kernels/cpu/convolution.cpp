@@ -188,17 +188,14 @@ private:
                      PackedColumns::size(depth_back(), inputs_),
                      PackedColumns::size(max_chain_length, units_)});
   }
-  /// Scratch memory: an image with its border, packed weights or gradients, and
-  /// weights turned round.
+  /// Scratch memory: an image with its border, and packed weights or gradients,
+  /// or weights turned round.
   float* packed_at(const OpArgs& args) const {
     return args.scratch + std::max(padded_.size(), padded_gradient_.size());
   }
-  float* turned_at(const OpArgs& args) const {
-    return packed_at(args) + packed_size();
-  }
   uint64_t scratch() const override {
     const auto own = std::max(padded_.size(), padded_gradient_.size())
-                     + packed_size() + depth() * (depthwise_ ? 1 : units_);
+                     + (depthwise_ ? depth() : packed_size());
     return stem_ ? std::max<uint64_t>(own, stem_->scratch()) : own;
   }
 
@@ -290,46 +287,66 @@ private:
           packed_at(args));
   }
 
+  /// A phase and its weights.
+  struct Part {
+    const Phase& down;
+    const Phase& right;
+    const float* turned; ///< if depthwise
+    PackedColumns packed;
+  };
+
   void give_to_input(const OpArgs& args) override {
     if (kernel_ < stride_) // some places are in no window
       std::fill_n(args.input_gradients[0], args.rows * in_.size(), 0.0f);
-    for (size_t group = 0; group < groups_; ++group)
-      for (const auto& down : rows_)
-        for (const auto& right : columns_)
-          if (down.count * down.taps > 0 && right.count * right.taps > 0)
-            give_to_phase(args, group, down, right);
-  }
-
-  void give_to_phase(const OpArgs& args, size_t group, const Phase& down,
-                     const Phase& right) {
-    auto* first = args.input_gradients[0]
-                  + (down.first * in_.width + right.first) * in_.channels
-                  + group * inputs_;
-    const auto step = stride_ * in_.channels;
-    const auto down_step = step * in_.width;
-    turn_weights(args.parameters[0] + group * units_, down, right,
-                 turned_at(args));
-    PackedColumns weights(down.taps * right.taps * units_, inputs_,
-                          right.count);
-    if (!depthwise_)
-      weights.pack(turned_at(args), inputs_, packed_at(args));
-    for (size_t row = 0; row < args.rows; ++row) {
-      const auto windows = gradient_windows(args, row, group, down, right);
-      auto* to = first + row * in_.size();
-      if (depthwise_)
-        multiply_depthwise(windows, in_.channels, turned_at(args), to, step,
-                           down_step);
-      else
-        kernels::multiply(windows, weights, to, step, down_step);
+    for (size_t group = 0; group < groups_; ++group) {
+      const auto parts = turned_parts(args, group);
+      for (size_t row = 0; row < args.rows; ++row) {
+        const auto* gradient = bordered_gradient(args, row, group);
+        for (const auto& part : parts)
+          give_to_part(args, row, group, part, gradient);
+      }
     }
   }
 
-  Windows gradient_windows(const OpArgs& args, size_t row, size_t group,
-                           const Phase& down, const Phase& right) const {
-    const auto* gradient = bordered(args.output_gradient + row * out_.size(),
-                                    out_, group, padded_gradient_,
-                                    rows_.border(), columns_.border(), row == 0,
-                                    args.scratch);
+  std::vector<Part> turned_parts(const OpArgs& args, size_t group) const {
+    std::vector<Part> parts;
+    auto* to = packed_at(args);
+    for (const auto& down : rows_)
+      for (const auto& right : columns_) {
+        const auto depth = down.taps * right.taps * units_;
+        if (depth * down.count * right.count == 0)
+          continue;
+        parts.push_back({down, right, to, {depth, inputs_, right.count}});
+        turn_weights(args, group, parts.back(), to);
+        to += depthwise_ ? depth : PackedColumns::size(depth, inputs_);
+      }
+    return parts;
+  }
+
+  const float* bordered_gradient(const OpArgs& args, size_t row,
+                                 size_t group) const {
+    return bordered(args.output_gradient + row * out_.size(), out_, group,
+                    padded_gradient_, rows_.border(), columns_.border(),
+                    row == 0, args.scratch);
+  }
+
+  void give_to_part(const OpArgs& args, size_t row, size_t group,
+                    const Part& part, const float* gradient) const {
+    const auto windows = gradient_windows(gradient, part.down, part.right);
+    auto* to = args.input_gradients[0] + row * in_.size()
+               + (part.down.first * in_.width + part.right.first) * in_.channels
+               + group * inputs_;
+    const auto step = stride_ * in_.channels;
+    const auto down_step = step * in_.width;
+    if (depthwise_)
+      multiply_depthwise(windows, in_.channels, part.turned, to, step,
+                         down_step);
+    else
+      kernels::multiply(windows, part.packed, to, step, down_step);
+  }
+
+  Windows gradient_windows(const float* gradient, const Phase& down,
+                           const Phase& right) const {
     const auto line = padded_gradient_.width * units_;
     const auto after = rows_.border() + out_.height;
     Windows result;
@@ -345,23 +362,24 @@ private:
     return result;
   }
 
-  /// The phase's taps from the last to the first, [taps, taps, units, inputs];
-  /// [taps, taps, channels] where each channel is a group.
-  void turn_weights(const float* weights, const Phase& down, const Phase& right,
+  /// The part's taps from the last to the first, [taps, taps, units, inputs],
+  /// packed; as they are, [taps, taps, channels], where each channel is a
+  /// group.
+  void turn_weights(const OpArgs& args, size_t group, Part& part,
                     float* to) const {
+    const auto& down = part.down;
+    const auto& right = part.right;
+    size_t at = 0;
     for (size_t i = down.taps; i-- > 0;)
-      for (size_t j = right.taps; j-- > 0;) {
+      for (size_t j = right.taps; j-- > 0; ++at) {
         const auto* tap =
-          weights
+          args.parameters[0] + group * units_
           + ((down.tap + i * stride_) * kernel_ + right.tap + j * stride_)
               * (depthwise_ ? 1 : inputs_) * out_.channels;
-        if (depthwise_) {
-          to = std::copy_n(tap, out_.channels, to);
-          continue;
-        }
-        for (size_t u = 0; u < units_; ++u)
-          for (size_t c = 0; c < inputs_; ++c)
-            *to++ = tap[c * out_.channels + u];
+        if (depthwise_)
+          std::copy_n(tap, out_.channels, to + at * out_.channels);
+        else
+          part.packed.pack_turned(tap, out_.channels, at * units_, units_, to);
       }
   }
 

@@ -422,6 +422,57 @@ private:
   alignas(64) float sums_[14 * 32]; ///< of the largest tile, [rows, width]
 };
 
+/// Tells whether tiles of c's columns, most of whose lanes would be idle, cost
+/// more than those of its rows, which are turned.
+bool better_by_columns(const MatrixJob& job) {
+  const auto lanes = job.loops.lanes;
+  const auto padded = (job.n + lanes - 1) / lanes * lanes;
+  return job.a_turned && !job.b_turned && job.k >= 32 && job.n <= 2 * lanes
+         && job.m >= 2 * lanes && 4 * (padded - job.n) >= padded;
+}
+
+/// c^T = b^T a^T with few columns of c, where a lies [k, m]: both are read as
+/// they lie. A tile takes all of the depth before it is turned.
+void multiply_few_columns(const MatrixJob& job) {
+  const auto& loops = job.loops;
+  const Tiling tiling(job.n, loops.rows);
+  const size_t widest = tiling.count == 1 ? loops.wide[job.n] : 2;
+  alignas(64) float sums[14 * 32]; // of the largest tile, [rows, width]
+  MatrixTile tile = {};
+  tile.count = 1;
+  tile.a_turned = true;
+  tile.a_stride = job.n;
+  tile.b_stride = tile.soon_stride = job.m;
+  tile.c = sums;
+  for (size_t i = 0; i < job.m;) {
+    const auto left = job.m - i;
+    tile.vectors = left >= widest * loops.lanes ? widest
+                   : left > loops.lanes         ? 2
+                                                : 1;
+    const auto width = tile.vectors * loops.lanes;
+    const auto rows = std::min(width, left);
+    tile.left = rows - (tile.vectors - 1) * loops.lanes;
+    tile.c_stride = width;
+    for (size_t t = 0; t < tiling.count; ++t) {
+      const auto column = tiling.first(t);
+      auto* c = job.c + i * job.n + column;
+      tile.rows = tiling.rows(t);
+      if (job.accumulate)
+        loops.turn(c, job.n, rows, tile.rows, sums, width);
+      for (size_t place = 0; place < job.k; place += job.length) {
+        tile.depth = std::min(job.length, job.k - place);
+        tile.add = job.accumulate || place > 0;
+        tile.a = job.b_at(place, column);
+        tile.b = job.a_at(i, place);
+        tile.soon = tile.b + fetched_lines * job.m;
+        loops.tiles(tile);
+      }
+      loops.turn(sums, width, tile.rows, rows, c, job.n);
+    }
+    i += rows;
+  }
+}
+
 /// One row with a b that lies [n, k].
 void multiply_row(const MatrixJob& job) {
   for (size_t place = 0; place < job.k; place += job.length)
@@ -460,6 +511,8 @@ void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
     multiply_row(job);
   else if (better_swapped(job))
     Swapped(job).run();
+  else if (better_by_columns(job))
+    multiply_few_columns(job);
   else if (b_turned && m <= 2 * job.loops.rows)
     multiply_few_rows(job);
   else

@@ -120,6 +120,18 @@ void PackedColumns::pack(const float* from, size_t stride, float* to) {
   }
 }
 
+void PackedColumns::pack_turned(const float* from, size_t stride, size_t first,
+                                size_t rows, float* to) {
+  const auto& loops = matrix_loops();
+  packed_ = to;
+  for (const auto& panel : panels_) {
+    const auto width = panel.vectors * loops.lanes;
+    loops.turn(from + panel.column * stride, stride,
+               width - loops.lanes + panel.left, rows,
+               to + panel.offset + first * width, width);
+  }
+}
+
 /// A block of a panel stays in the first cache while windows meet it, and so
 /// many lines of windows in the second while panels do.
 void multiply(const Windows& windows, const PackedColumns& b, float* c,

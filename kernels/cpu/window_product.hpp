@@ -64,6 +64,10 @@ public:
 
   /// from: [depth, stride] of which `columns` count. to: size() elements.
   void pack(const float* from, size_t stride, float* to);
+  /// Some rows of it, which lie turned: [columns, stride] of which `rows`
+  /// count.
+  void pack_turned(const float* from, size_t stride, size_t first, size_t rows,
+                   float* to);
 
   struct Panel {
     size_t column;
