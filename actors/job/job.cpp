@@ -109,8 +109,11 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
     if (shape.chunks > 1)
       wanted.schedule += " with " + std::to_string(shape.chunks)
                          + " chunks a stage";
-    if (options.schedule.recompute != "none")
-      wanted.schedule += ", activations computed again";
+    const auto& again = options.schedule.recompute;
+    if (again != "none")
+      wanted.schedule += ", activations "
+                         + (again == "full" ? "" : "of " + again + ' ')
+                         + "computed again";
   }
   if (has_tensor_members(options)) {
     wanted.tensor = tensor_shares(options, graph, wanted.stages);

@@ -36,8 +36,8 @@ std::vector<uint32_t> RoleParts::kept(uint32_t chunk) const {
 }
 
 StageOptions RoleParts::options(uint32_t chunk) const {
-  return stage_options(job_.options, chunks_[chunk].number, job_.max_rows(),
-                       job_.precision());
+  return stage_options(job_.options, graph(), chunks_[chunk].number,
+                       job_.max_rows(), job_.precision());
 }
 
 } // namespace troupe

@@ -108,6 +108,53 @@ uint32_t op_named(const Graph& graph, const std::string& name) {
   return static_cast<uint32_t>(found - graph.ops.begin());
 }
 
+/// Whether an operator has a name, or is of a layer that has it: of block_0
+/// is block_0.norm, and of a layer in slices what is named after it.
+bool belongs_to(const Op& op, const std::string& name) {
+  return op.name == name || op.name.starts_with(name + '.')
+         || op.name.starts_with(name + '[');
+}
+
+bool recomputes_layers(const JobOptions& options) {
+  return options.schedule.recompute != "none"
+         && options.schedule.recompute != "full";
+}
+
+/// The layers that are computed again, by operator (StageOptions). A tensor
+/// member need not have something of each.
+std::vector<uint32_t> layers_again(const JobOptions& options,
+                                   const Graph& graph) {
+  std::vector<uint32_t> layers(graph.ops.size(), 0);
+  std::istringstream names{options.schedule.recompute};
+  uint32_t number = 0;
+  for (std::string name; std::getline(names, name, ',');) {
+    ++number;
+    for (size_t op = 0; op < layers.size(); ++op)
+      if (layers[op] == 0 && belongs_to(graph.ops[op], name))
+        layers[op] = number;
+  }
+  return layers;
+}
+
+void check_layers_again(const JobOptions& options, const Graph& graph) {
+  const auto& text = options.schedule.recompute;
+  const auto layers = layers_again(options, graph);
+  std::istringstream names{text};
+  uint32_t number = 0;
+  for (std::string name; std::getline(names, name, ',');) {
+    ++number;
+    if (std::ranges::none_of(graph.ops, [&](const Op& op) {
+          return belongs_to(op, name);
+        }))
+      throw UsageError("--recompute " + text + ": --model " + options.model
+                       + " has no operator or layer '" + name
+                       + "'; use none, full or names of `troupe model show`");
+    if (std::ranges::find(layers, number) == layers.end())
+      throw UsageError("--recompute " + text + ": " + name
+                       + " is part of a layer before it; leave it out");
+  }
+}
+
 /// Whether the name of an operator says where a cut before it is.
 bool has_name_of_its_own(const Graph& graph, uint32_t op) {
   return graph.virtual_slices == 1 || op_named(graph, graph.ops[op].name) == op;
@@ -258,7 +305,7 @@ PipelineShape pipeline_shape(const JobOptions& options,
   PipelineShape shape;
   if (options.schedule.order != "auto")
     parse(options.schedule.order, shape.schedule);
-  shape.recompute = options.schedule.recompute == "full";
+  shape.recompute = options.schedule.recompute != "none";
   const auto mesh = mesh_of(options);
   shape.stages = mesh.stages;
   shape.micro_batches = micro_batches;
@@ -280,6 +327,8 @@ uint32_t micro_batches(const JobOptions& options) {
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows) {
   check_stages(options, graph);
+  if (recomputes_layers(options))
+    check_layers_again(options, graph);
   const bool grouped = has_tensor_members(options);
   if (grouped)
     check_tensor(options, graph);
@@ -316,8 +365,8 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
   return stages;
 }
 
-StageOptions stage_options(const JobOptions& options, uint32_t part,
-                           uint32_t rows, Precision precision) {
+StageOptions stage_options(const JobOptions& options, const Graph& graph,
+                           uint32_t part, uint32_t rows, Precision precision) {
   const auto shape = pipeline_shape(options, micro_batches(options));
   StageOptions result;
   result.max_rows = rows;
@@ -325,7 +374,9 @@ StageOptions stage_options(const JobOptions& options, uint32_t part,
                                 part / shape.stages);
   result.precision = precision;
   result.in_halves = shape.schedule == PipelineSchedule::zero_bubble;
-  result.recompute = shape.recompute;
+  result.recompute = options.schedule.recompute == "full";
+  if (recomputes_layers(options))
+    result.layers = layers_again(options, graph);
   result.activations = activation_peak(shape, part % shape.stages);
   return result;
 }

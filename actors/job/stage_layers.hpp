@@ -25,14 +25,15 @@ uint32_t micro_batches(const JobOptions& options);
 /// any. Stages of tensor members are cut where all of them have what crosses.
 /// A virtual rank has up to `rows` samples.
 /// Errors: UsageError for names that no operator has, that are out of order or
-/// not one less than the stages; for more stages than operators; for a schedule
+/// not one less than the stages; for names of layers to compute again that
+/// there are not, or are twice; for more stages than operators; for a schedule
 /// that cannot be; for a model or rule that stages cannot train.
 std::vector<StageLayers> stage_layers(const JobOptions& options,
                                       const Graph& graph, uint32_t rows);
 
 /// What part number `part` of a job's layers is made for, of micro-batches of
-/// up to `rows`.
-StageOptions stage_options(const JobOptions& options, uint32_t part,
-                           uint32_t rows, Precision precision);
+/// up to `rows`; the graph is the job's, or a tensor member's share of it.
+StageOptions stage_options(const JobOptions& options, const Graph& graph,
+                           uint32_t part, uint32_t rows, Precision precision);
 
 } // namespace troupe

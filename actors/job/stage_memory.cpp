@@ -28,8 +28,8 @@ StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
     sums_(sums_of_step(options)) {
   const auto shape = pipeline_shape(options, micro_batches(options));
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
-    options_.push_back(
-      stage_options(options, part, rows, precision_named(options.precision)));
+    options_.push_back(stage_options(options, graph, part, rows,
+                                     precision_named(options.precision)));
   activations_ = make_part_memory(graph, options_.front());
 }
 

@@ -318,11 +318,12 @@ void add_places(std::vector<Flag>& flags) {
         "of stages with --schedule interleaved, how many parts of the model "
         "each stage has",
         chunks()},
-       {"recompute", "NAME", text_flag, "none",
+       {"recompute", "NAME,…", text_flag, "none",
         "of pipeline and hybrid, activations that a stage computes again for "
-        "its backward pass instead of keeping them: none or full (it keeps "
-        "what came from the stage before)",
-        choice(FIELD(job.schedule.recompute), {"none", "full"})},
+        "its backward pass instead of keeping them: none, full (it keeps "
+        "what came from the stage before) or those of the layers or operators "
+        "named (it keeps what comes to each); see `troupe model show`",
+        text(FIELD(job.schedule.recompute))},
        {"split-at", "NAME,…", text_flag, "even by FLOPs",
         "of pipeline and hybrid, the operator that each stage but the first "
         "begins with; see `troupe model show`",

@@ -7,6 +7,7 @@
 #include "kernels/engine/slot_course.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::kernels {
 
@@ -16,10 +17,20 @@ uint32_t workspaces_of(const StageOptions& options) {
   return options.recompute ? options.activations : options.in_flight;
 }
 
+/// Elements of all that slots and passes have between them, of a plan like
+/// this; what slots keep of inputs is not among them.
+uint64_t elements_of(const MemoryPlan& plan, uint64_t early,
+                     const StageOptions& options) {
+  const uint64_t lent = options.layers.empty() ? 0 : options.activations;
+  return workspaces_of(options) * (plan.held + early)
+         + lent * (plan.total - plan.held);
+}
+
 /// A slot keeps a micro-batch from its forward to its backward pass, and so its
 /// workspace; where activations are computed again, its inputs alone, and it
 /// has any workspace for the time of a pass or, from the half of a backward
-/// pass for inputs on, until that for weights.
+/// pass for inputs on, until that for weights. Where those of some layers are,
+/// it has memory for these as long.
 class CpuStageReplica final : public StageReplica {
 public:
   CpuStageReplica(const Graph& graph, GraphPart part,
@@ -30,20 +41,30 @@ public:
       recompute_(options.recompute),
       slots_(options.in_flight),
       workspaces_(workspaces_of(options)),
+      lent_(options.layers.empty() ? 0 : options.activations),
       early_layout_(graph, {}) {
+    require(!options.recompute || options.layers.empty(),
+            "some layers of a stage that computes all again");
     require(!slots_.empty() && !workspaces_.empty(),
             "a stage for no micro-batch");
     for (auto& workspace : workspaces_)
-      workspace.engine = std::make_unique<Engine>(
-        graph_, part_, *device_, options.max_rows, options.in_halves);
+      workspace.engine =
+        std::make_unique<Engine>(graph_, part_, *device_, options.max_rows,
+                                 options.in_halves, options.layers);
+    const auto& plan = workspaces_.front().engine->memory();
+    for (auto& lent : lent_)
+      lent.memory = Buffer{plan.total - plan.held};
     if (recompute_)
       for (auto& slot : slots_)
         slot.in = Buffer{forward_elements(graph_, part_.in, options.max_rows)};
-    if (!options.in_halves)
-      return;
-    early_layout_ = Layout{graph_, workspaces_.front().engine->halves().early};
-    for (auto& workspace : workspaces_)
-      workspace.early = Buffer{std::max<size_t>(1, early_layout_.total)};
+    if (options.in_halves) {
+      early_layout_ = Layout{graph_,
+                             workspaces_.front().engine->halves().early};
+      for (auto& workspace : workspaces_)
+        workspace.early = Buffer{std::max<size_t>(1, early_layout_.total)};
+    }
+    elements_ = elements_of(plan, early_layout_.total, options)
+                + slots_.size() * slots_.front().in.size();
   }
 
   LeafStats forward(uint32_t at, const float* parameters, const Batch& batch,
@@ -54,6 +75,7 @@ public:
     slot.pass.training = true;
     slot.pass.totals = &slot.totals;
     under_way_ = {&slot, &take_workspace(at), Pass::forward, in, nullptr, out};
+    take_lent(*under_way_.workspace);
     begin_forward(in);
     return take_on();
   }
@@ -86,7 +108,7 @@ public:
                   graph_.parameters[parameter].size(),
                   gradient + layout_.offsets[parameter]);
     workspace.engine->backward_weights(slot.pass, gradient);
-    workspace.taken = false;
+    let_go(workspace);
   }
 
   void move_parameters(uint32_t at, const float* parameters) override {
@@ -102,16 +124,10 @@ public:
     for (auto& slot : slots_)
       slot.course.abandon();
     for (auto& workspace : workspaces_)
-      workspace.taken = false;
+      let_go(workspace);
   }
 
-  uint64_t memory_bytes() const override {
-    return (workspaces_.size()
-              * (workspaces_.front().engine->memory().total
-                 + early_layout_.total)
-            + slots_.size() * slots_.front().in.size())
-           * sizeof(float);
-  }
+  uint64_t memory_bytes() const override { return elements_ * sizeof(float); }
 
 private:
   struct Slot {
@@ -123,12 +139,19 @@ private:
     SlotCourse course;
   };
 
+  /// What an engine has for a pass alone.
+  struct Lent {
+    Buffer memory;
+    bool taken = false;
+  };
+
   /// With operators of its own: some keep what they found of an input until
   /// its backward pass.
   struct Workspace {
     std::unique_ptr<Engine> engine;
     Buffer early; ///< between the halves; flat by early_layout_
     bool taken = false;
+    Lent* lent = nullptr;
   };
 
   Slot& next_pass(uint32_t at, void (SlotCourse::*pass)()) {
@@ -148,6 +171,26 @@ private:
     workspace.taken = true;
     slots_[at].workspace = index;
     return workspace;
+  }
+
+  void take_lent(Workspace& workspace) {
+    if (lent_.empty())
+      return;
+    const auto free = std::ranges::find(lent_, false, &Lent::taken);
+    require(free != lent_.end(), "more passes at once than there are");
+    free->taken = true;
+    workspace.lent = &*free;
+    workspace.engine->lend(free->memory.data());
+  }
+
+  static void give_back(Workspace& workspace) {
+    if (workspace.lent != nullptr)
+      std::exchange(workspace.lent, nullptr)->taken = false;
+  }
+
+  static void let_go(Workspace& workspace) {
+    workspace.taken = false;
+    give_back(workspace);
   }
 
   enum class Pass : uint8_t { forward, backward, backward_inputs };
@@ -173,6 +216,7 @@ private:
       begin_forward(under_way_.slot->in.data());
     } else {
       under_way_.workspace = &workspaces_[under_way_.slot->workspace];
+      take_lent(*under_way_.workspace);
       begin_backward();
     }
     take_on();
@@ -257,6 +301,7 @@ private:
     const auto& pass = under_way_;
     auto& slot = *pass.slot;
     give_values(*pass.workspace->engine, pass.in, pass.out, slot.batch.rows);
+    give_back(*pass.workspace);
     if (recompute_) {
       std::copy_n(pass.in, forward_elements(graph_, part_.in, slot.batch.rows),
                   slot.in.data());
@@ -270,7 +315,7 @@ private:
     give_gradients(*pass.workspace->engine, pass.in, pass.slot->batch.rows,
                    gradient_of(pass), layout_of(pass), pass.out);
     if (pass.pass == Pass::backward)
-      pass.workspace->taken = false;
+      let_go(*pass.workspace);
   }
 
   /// What a pass gives parameters, and how it lies: the half for inputs has
@@ -362,7 +407,9 @@ private:
   bool recompute_;
   std::vector<Slot> slots_;
   std::vector<Workspace> workspaces_;
-  Layout early_layout_; ///< of what the half for inputs gives parameters
+  std::vector<Lent> lent_;
+  uint64_t elements_ = 0; ///< of all of it
+  Layout early_layout_;   ///< of what the half for inputs gives parameters
   UnderWay under_way_;
 };
 
@@ -386,12 +433,11 @@ public:
     if (options_.in_halves)
       halves = halve_backward(graph_, part, needs_);
     const auto plan = MemoryPlan::make(graph_, part, needs_, options_.max_rows,
-                                       halves.splits);
+                                       halves.splits, options_.layers);
     const auto kept = options_.recompute
                         ? forward_elements(graph_, part.in, options_.max_rows)
                         : 0;
-    return (workspaces_of(options)
-              * (plan.total + Layout(graph_, halves.early).total)
+    return (elements_of(plan, Layout(graph_, halves.early).total, options)
             + options.in_flight * kept)
            * sizeof(float);
   }

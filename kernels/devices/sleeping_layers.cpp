@@ -22,19 +22,24 @@ namespace {
 class LayerValues {
 public:
   LayerValues(const Graph& graph, const SleepModel& sleep, OpRange ops,
-              Layout layout)
+              Layout layout, const StageOptions& options = {})
     : layout_(std::move(layout)), count_(sleep.parameters) {
     const auto layers = static_cast<uint32_t>(sleep.layers.size());
     for (auto op = ops.begin; op < std::min(ops.end, layers); ++op) {
       parameters_.push_back(graph.ops[op].parameters.front());
       ms_ += sleep.layers[op];
+      if (options.recompute
+          || (!options.layers.empty() && options.layers[op] != 0))
+        again_ms_ += sleep.layers[op];
     }
   }
 
-  /// Takes the layers' time so many times.
-  void wait(uint32_t times) const {
-    if (ms_ > 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds{times * ms_});
+  /// Takes the layers' time so many times; `again`: and that of those that are
+  /// computed again.
+  void wait(uint32_t times, bool again = false) const {
+    const auto ms = times * ms_ + (again ? again_ms_ : 0);
+    if (ms > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds{ms});
   }
 
   float add_to(float number, const float* parameters) const {
@@ -63,6 +68,7 @@ private:
   Layout layout_;
   uint64_t count_;
   uint64_t ms_ = 0;
+  uint64_t again_ms_ = 0;
   std::vector<uint32_t> parameters_; ///< of the layers
 };
 
@@ -107,8 +113,7 @@ public:
                 const StageOptions& options)
     : StageReplica(graph, std::move(part), options.recompute),
       graph_(graph),
-      values_(graph_, sleep, part_.ops, layout_),
-      recompute_(options.recompute),
+      values_(graph_, sleep, part_.ops, layout_, options),
       slots_(options.in_flight) {}
 
   LeafStats forward(uint32_t slot, const float* parameters, const Batch& batch,
@@ -129,7 +134,7 @@ public:
   void backward(uint32_t slot, const float*, float* gradient,
                 float* to_previous) override {
     slots_.at(slot).course.backward();
-    values_.wait(recompute_ ? 3 : 2);
+    values_.wait(2, true);
     give(slot, gradient);
     give_back(slot, to_previous);
   }
@@ -137,7 +142,7 @@ public:
   void backward_inputs(uint32_t slot, const float*,
                        float* to_previous) override {
     slots_.at(slot).course.backward_inputs();
-    values_.wait(recompute_ ? 2 : 1);
+    values_.wait(1, true);
     give_back(slot, to_previous);
   }
 
@@ -181,7 +186,6 @@ private:
 
   Graph graph_;
   LayerValues values_;
-  bool recompute_;
   std::vector<Slot> slots_;
 };
 

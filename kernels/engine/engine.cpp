@@ -12,7 +12,8 @@ Engine::Engine(const Graph& graph, Device& device, uint32_t max_rows)
            device, max_rows) {}
 
 Engine::Engine(const Graph& graph, GraphPart part, Device& device,
-               uint32_t max_rows, bool in_halves)
+               uint32_t max_rows, bool in_halves,
+               const std::vector<uint32_t>& layers)
   : graph_(graph),
     part_(std::move(part)),
     layout_(graph_, part_.parameters),
@@ -34,8 +35,9 @@ Engine::Engine(const Graph& graph, GraphPart part, Device& device,
     halves_ = halve_backward(graph_, part_, needs_);
     early_layout_ = Layout(graph_, halves_.early);
   }
-  plan_ = MemoryPlan::make(graph_, part_, needs_, max_rows, halves_.splits);
-  arena_ = device_.allocate(plan_.total);
+  plan_ = MemoryPlan::make(graph_, part_, needs_, max_rows, halves_.splits,
+                           layers);
+  arena_ = device_.allocate(plan_.held);
   std::vector<uint8_t> seen(graph_.parameters.size(), 0);
   for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
     const auto& op = graph_.ops[i];
@@ -46,8 +48,6 @@ Engine::Engine(const Graph& graph, GraphPart part, Device& device,
     args.parameters.resize(op.parameters.size());
     args.parameter_gradients.resize(op.parameters.size());
     args.accumulate_parameters.resize(op.parameters.size());
-    args.saved = at(plan_.saved[i]);
-    args.scratch = at(plan_.scratch);
     // The first operator to use a parameter is the last to add to it.
     for (auto parameter : op.parameters)
       if (!std::exchange(seen[parameter], uint8_t{1}))
@@ -58,7 +58,11 @@ Engine::Engine(const Graph& graph, GraphPart part, Device& device,
 }
 
 float* Engine::at(uint64_t offset) const {
-  return offset == MemoryPlan::nowhere ? nullptr : arena_ + offset;
+  if (offset == MemoryPlan::nowhere)
+    return nullptr;
+  return offset < plan_.held || passing_ == nullptr
+           ? arena_ + offset
+           : passing_ + (offset - plan_.held);
 }
 
 void Engine::bind(const Pass& pass) {
@@ -81,6 +85,8 @@ void Engine::bind(const Pass& pass) {
     for (size_t k = 0; k < op.inputs.size(); ++k)
       args.inputs[k] = places[op.inputs[k]];
     args.output = const_cast<float*>(places[op.output]);
+    args.saved = at(plan_.saved[i]);
+    args.scratch = at(plan_.scratch);
     args.key = pass.key;
     args.exchange = pass.exchange;
     args.step = pass.step;
@@ -193,6 +199,8 @@ void Engine::backward_weights(const Pass& pass, float* gradient) {
 
 void Engine::begin_backward(const Pass& pass) {
   require(pass.training, "a backward pass of an evaluation");
+  if (passing_ != nullptr) // which may lie elsewhere by now
+    bind(pass);
   begun_.assign(graph_.values.size(), 0);
   written_.assign(graph_.parameters.size(), 0);
   for (auto value : part_.out.gradients)
@@ -215,6 +223,9 @@ void Engine::run_backward(const Pass& pass, OpRange ops, BackwardHalf half,
       args.accumulate_inputs[k] = std::exchange(begun_[op.inputs[k]],
                                                 uint8_t{1});
     }
+    for (auto again : plan_.again[i])
+      leaf_by_leaf(pass, again,
+                   [&](OpArgs& of) { operators_[again]->forward(of); });
     const bool splits = half == BackwardHalf::inputs && halves_.splits[i];
     args.half = splits ? BackwardHalf::inputs : BackwardHalf::both;
     if (!splits)

@@ -24,9 +24,10 @@ public:
   Engine(const Graph& graph, Device& device, uint32_t max_rows);
   /// Of a part. Parameters and gradient are then flat by
   /// Layout(graph, part.parameters). `in_halves`: there is memory for a
-  /// backward pass in halves, and it comes so.
+  /// backward pass in halves, and it comes so. `layers`: what is computed again
+  /// (MemoryPlan), for which lend() gives memory.
   Engine(const Graph& graph, GraphPart part, Device& device, uint32_t max_rows,
-         bool in_halves = false);
+         bool in_halves = false, const std::vector<uint32_t>& layers = {});
 
   /// All pointers are of the device's memory. Parameters and gradient are flat
   /// by Layout(graph), of a part by its own.
@@ -65,6 +66,12 @@ public:
   /// or the gradient of one, may be changed in its place.
   void forward(const Pass& pass, OpRange ops);
   void backward(const Pass& pass, OpRange ops, float* gradient);
+  /// Where layers are computed again: memory for the next pass, forward or
+  /// backward (of halves for both), which others may have when it is done.
+  /// Shape: [memory().total - memory().held], aligned as what a device
+  /// allocates.
+  void lend(float* passing) { passing_ = passing; }
+
   /// The parameters of a pass that has gone forward lie elsewhere since then.
   void move_parameters(const Pass& pass);
 
@@ -116,6 +123,7 @@ private:
   Layout early_layout_;
   MemoryPlan plan_;
   float* arena_ = nullptr;
+  float* passing_ = nullptr; ///< behind what is held; null: nothing is
   std::vector<OpArgs> args_;
   std::vector<const float*> places_; ///< of values, of the pass in hand
   std::vector<uint8_t> begun_;   ///< gradients of values, of a backward pass

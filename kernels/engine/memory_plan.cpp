@@ -1,10 +1,10 @@
 #include "kernels/engine/memory_plan.hpp"
 
 #include "kernels/base/require.hpp"
+#include "kernels/engine/recomputation.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 namespace troupe::kernels {
@@ -13,22 +13,37 @@ namespace {
 
 constexpr auto nowhere = MemoryPlan::nowhere;
 
-/// One piece of memory with the time it is in use. Operator i runs forward at
-/// time i and backward at time 2 n - 1 - i, of n operators of the whole graph;
-/// its half for weights, if it has one, at 3 n - 1 - i. A part takes at the
-/// times of the operators beside it what comes, and gives what goes.
-struct Storage {
-  uint64_t size = 0;
+/// When something is in use.
+struct Span {
   uint64_t from = ~uint64_t{0};
   uint64_t to = 0;
-  uint64_t offset = 0;
 
   void use(uint64_t at) {
     from = std::min(from, at);
     to = std::max(to, at);
   }
-  bool meets(const Storage& other) const {
+  bool meets(const Span& other) const {
     return from <= other.to && other.from <= to;
+  }
+};
+
+/// One piece of memory with the time it is in use, in steps of which one fits
+/// each operator once. Operator i runs forward in step i and backward in step
+/// 2 n - 1 - i, of n operators of the whole graph; its half for weights, if it
+/// has one, in 3 n - 1 - i. Those that run forward again do so between two
+/// steps. A part takes in the steps of the operators beside it what comes, and
+/// gives what goes.
+struct Storage {
+  uint64_t size = 0;
+  Span time;
+  Span again; ///< of what is computed again; empty: it never meets another
+  bool throughout = false; ///< of any pass, and of none longer
+  uint64_t offset = 0;
+
+  void use(uint64_t at) { time.use(at); }
+  bool meets(const Storage& other) const {
+    return time.meets(other.time) || time.meets(other.again)
+           || again.meets(other.time) || again.meets(other.again);
   }
 };
 
@@ -36,11 +51,16 @@ class Planner {
 public:
   Planner(const Graph& graph, const GraphPart& part,
           const std::vector<Needs>& needs, uint64_t rows,
-          const std::vector<uint8_t>& splits)
+          const std::vector<uint8_t>& splits,
+          const std::vector<uint32_t>& layers)
     : graph_(graph),
       part_(part),
       needs_(needs),
       splits_(splits),
+      layers_(layers.empty() ? std::vector<uint32_t>(graph.ops.size(), 0)
+                             : layers),
+      recomputation_(recompute(graph, part, needs, layers_)),
+      holds_all_(layers.empty()),
       rows_(rows),
       consumers_(graph.values.size()),
       producer_(graph.values.size(), nowhere),
@@ -64,14 +84,16 @@ public:
     for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
       scratch = std::max(scratch, needs_[i].scratch.of(rows_));
       if (auto size = needs_[i].saved.of(rows_); size > 0)
-        saved[i] = storage(size, i, backward(i));
+        saved[i] = saved_storage(size, i);
     }
     // In use throughout: any operator may take them.
     const auto first = part_.ops.begin;
     const auto end = splits_.empty() ? backward(first) : weights(first);
-    const auto spare_at = storage(spare_, first, end);
-    const auto scratch_at = storage(scratch, first, end);
-    result.total = assign();
+    const auto spare_at = storage(spare_, forward(first), end);
+    const auto scratch_at = storage(scratch, forward(first), end);
+    storages_[spare_at].throughout = storages_[scratch_at].throughout = true;
+    result.held = assign(true, 0);
+    result.total = assign(false, result.held);
     for (const auto& one : storages_)
       result.unshared += rounded(one.size);
     auto offset = [this](size_t at) {
@@ -86,17 +108,28 @@ public:
     result.scratch = offset(scratch_at);
     result.spare = offset(spare_at);
     result.runs_backward = runs_backward_;
+    result.again.resize(graph_.ops.size());
+    for (size_t i = part_.ops.begin; i < part_.ops.end; ++i)
+      if (recomputation_.runs_again(i))
+        result.again[recomputation_.before[i]].push_back(
+          static_cast<uint32_t>(i));
     return result;
   }
 
 private:
   static uint64_t rounded(uint64_t size) { return (size + 15) / 16 * 16; }
 
+  uint64_t step() const { return graph_.ops.size() + 1; }
+  uint64_t forward(uint64_t op) const { return step() * op; }
   uint64_t backward(uint64_t op) const {
-    return 2 * graph_.ops.size() - 1 - op;
+    return step() * (2 * graph_.ops.size() - 1 - op);
   }
-
-  uint64_t weights(uint64_t op) const { return 3 * graph_.ops.size() - 1 - op; }
+  uint64_t weights(uint64_t op) const {
+    return step() * (3 * graph_.ops.size() - 1 - op);
+  }
+  uint64_t again(uint64_t op) const {
+    return backward(recomputation_.before[op]) - (graph_.ops.size() - op);
+  }
   bool splits(uint64_t op) const { return !splits_.empty() && splits_[op]; }
   /// When all of its backward pass is done.
   uint64_t all_backward(uint64_t op) const {
@@ -104,27 +137,53 @@ private:
   }
 
   size_t storage(uint64_t size, uint64_t from, uint64_t to) {
-    storages_.push_back({size, from, to, 0});
+    storages_.push_back({size, {from, to}, {}, false, 0});
     return storages_.size() - 1;
   }
 
-  /// Last time anything reads a value of this content.
-  uint64_t last_read(uint32_t value) const {
-    uint64_t last = 0;
-    if (producer_[value] != nowhere) {
-      last = producer_[value];
-      if (needs_[last].backward_reads_output)
-        last = backward(producer_[value]);
+  size_t saved_storage(uint64_t size, size_t op) {
+    if (!recomputation_.drops_saved[op])
+      return storage(size, forward(op), backward(op));
+    const auto at = storage(size, forward(op), forward(op));
+    if (recomputation_.runs_again(op)) {
+      storages_[at].again.use(again(op));
+      storages_[at].again.use(backward(op));
+    }
+    return at;
+  }
+
+  /// Adds the times at which a value is made and read to those of its memory.
+  void use(Storage& memory, uint32_t value) const {
+    // What is dropped is other content when the backward pass reads it.
+    auto& later = recomputation_.drops[value] ? memory.again : memory.time;
+    if (const auto producer = producer_[value]; producer != nowhere) {
+      memory.use(forward(producer));
+      if (recomputation_.runs_again(producer))
+        later.use(again(producer));
+      if (needs_[producer].backward_reads_output)
+        later.use(backward(producer));
     }
     for (auto consumer : consumers_[value]) {
-      last = std::max<uint64_t>(last, consumer);
+      memory.use(forward(consumer));
+      if (recomputation_.runs_again(consumer))
+        later.use(again(consumer));
       const auto& op = graph_.ops[consumer];
       for (size_t k = 0; k < op.inputs.size(); ++k)
         if (op.inputs[k] == value
             && (needs_[consumer].backward_reads_inputs >> k & 1))
-          last = std::max(last, all_backward(consumer));
+          later.use(all_backward(consumer));
     }
-    return goes_[value] ? std::max<uint64_t>(last, part_.ops.end) : last;
+    if (goes_[value])
+      memory.use(forward(part_.ops.end));
+  }
+
+  /// Whether an operator may write over what it reads: not if one of the two is
+  /// to be there once more.
+  bool may_write_over(uint64_t op, uint32_t value) const {
+    auto producer = producer_[value];
+    while (producer != nowhere && needs_[producer].alias)
+      producer = producer_[graph_.ops[producer].inputs[0]];
+    return layers_[op] == 0 && (producer == nowhere || layers_[producer] == 0);
   }
 
   /// Whether the part does something with a value that comes to it.
@@ -133,30 +192,29 @@ private:
   void place_values() {
     value_.assign(graph_.values.size(), nowhere);
     for (auto value : part_.in.values)
-      if (takes(value))
-        value_[value] = storage(graph_.values[value].size() * rows_,
-                                part_.ops.begin - 1, last_read(value));
+      if (takes(value)) {
+        const auto comes = forward(part_.ops.begin - 1);
+        value_[value] = storage(graph_.values[value].size() * rows_, comes,
+                                comes);
+        use(storages_.back(), value);
+      }
     for (size_t i = part_.ops.begin; i < part_.ops.end; ++i) {
       const auto& op = graph_.ops[i];
       const auto size = graph_.values[op.output].size() * rows_;
-      const auto end = last_read(op.output);
       const auto first = op.inputs.empty() ? nowhere : value_[op.inputs[0]];
       if (needs_[i].alias) {
         if (first != nowhere) {
           value_[op.output] = first;
-          storages_[first].use(end);
+          use(storages_[first], op.output);
         }
         continue; // an alias of the batch's memory is the batch's memory
       }
       const bool over = needs_[i].in_place && first != nowhere
-                        && storages_[first].to <= i
-                        && storages_[first].size == size;
-      if (over) {
-        value_[op.output] = first;
-        storages_[first].use(end);
-      } else {
-        value_[op.output] = storage(size, i, end);
-      }
+                        && storages_[first].time.to <= forward(i)
+                        && storages_[first].size == size
+                        && may_write_over(i, op.inputs[0]);
+      value_[op.output] = over ? first : storage(size, forward(i), forward(i));
+      use(storages_[value_[op.output]], op.output);
     }
   }
 
@@ -252,14 +310,26 @@ private:
     return next;
   }
 
-  /// Largest first, each at the lowest offset where it fits.
-  uint64_t assign() {
-    std::vector<size_t> order(storages_.size());
-    std::iota(order.begin(), order.end(), 0);
+  /// Whether a micro-batch has it from its forward to its backward pass.
+  bool is_held(const Storage& memory) const {
+    const auto turn =
+      forward(std::min<uint64_t>(part_.ops.end, graph_.ops.size() - 1));
+    return holds_all_
+           || (!memory.throughout && memory.time.from <= turn
+               && memory.time.to > turn);
+  }
+
+  /// Of what is held, or is not: largest first, each at the lowest offset where
+  /// it fits. Returns where that ends.
+  uint64_t assign(bool held, uint64_t begin_at) {
+    std::vector<size_t> order;
+    for (size_t at = 0; at < storages_.size(); ++at)
+      if (is_held(storages_[at]) == held)
+        order.push_back(at);
     std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
       return storages_[a].size > storages_[b].size;
     });
-    uint64_t total = 0;
+    uint64_t total = begin_at;
     std::vector<size_t> placed;
     for (auto at : order) {
       auto& one = storages_[at];
@@ -270,7 +340,7 @@ private:
                              storages_[other].offset
                                + rounded(storages_[other].size));
       std::sort(taken.begin(), taken.end());
-      one.offset = 0;
+      one.offset = begin_at;
       for (auto [begin, end] : taken) {
         if (one.offset + rounded(one.size) <= begin)
           break;
@@ -286,6 +356,9 @@ private:
   const GraphPart& part_;
   const std::vector<Needs>& needs_;
   const std::vector<uint8_t>& splits_; ///< empty: none
+  std::vector<uint32_t> layers_;
+  Recomputation recomputation_;
+  bool holds_all_; ///< a micro-batch has all its memory for itself
   uint64_t rows_;
   std::vector<std::vector<size_t>> consumers_; ///< operators, ascending
   std::vector<uint64_t> producer_;             ///< nowhere: not of the part
@@ -308,11 +381,12 @@ MemoryPlan MemoryPlan::make(const Graph& graph, const std::vector<Needs>& needs,
 
 MemoryPlan MemoryPlan::make(const Graph& graph, const GraphPart& part,
                             const std::vector<Needs>& needs, uint64_t max_rows,
-                            const std::vector<uint8_t>& splits) {
+                            const std::vector<uint8_t>& splits,
+                            const std::vector<uint32_t>& layers) {
   require(needs.size() == graph.ops.size(), "needs of other operators");
   require(splits.empty() || splits.size() == graph.ops.size(),
           "halves of other operators");
-  return Planner(graph, part, needs, max_rows, splits).plan();
+  return Planner(graph, part, needs, max_rows, splits, layers).plan();
 }
 
 } // namespace troupe::kernels

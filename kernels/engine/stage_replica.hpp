@@ -20,6 +20,10 @@ struct StageOptions {
   /// A slot keeps what came to the part alone, and the backward pass, or the
   /// half for inputs, begins with another forward pass.
   bool recompute = false;
+  /// Else, of the graph's operators: those of the same number from 1 on are a
+  /// layer whose activations alone are computed again (MemoryPlan); empty:
+  /// there are none.
+  std::vector<uint32_t> layers = {};
   /// Micro-batches whose activations are held at once where they are computed
   /// again: one more than are between the halves, or one.
   uint32_t activations = 1;

@@ -484,7 +484,7 @@ ANY = {
     "shard": ["optimizer", "gradients", "parameters", "all"],
     "tensor": ["1", "2", "3"], "virtual-slices": ["1", "2", "4", "99"],
     "schedule": ["gpipe", "auto", "zero_bubble"],
-    "recompute": ["none", "full"], "device-memory": ["100", "4GiB", "x"],
+    "recompute": ["none", "full", "dense_1"], "device-memory": ["100", "4GiB", "x"],
     "split-at": ["dense_1", "nowhere"], "devices": ["cpu:1", "cpu:2", "cpu:9"],
     "threads-per-device": ["1", "2"],
     "partitioner": ["fixed:2", "max_size:4096", "max_size:0", "x"],

@@ -52,6 +52,17 @@ class Pipeline(SplitModels, unittest.TestCase):
                 ["4", "--recompute", "full", "--schedule", "zero_bubble",
                  "--processes"]])
 
+    def test_layers_that_are_computed_again_have_the_same_bits(self):
+        for model, layers in (
+                ("mlp", "dense_0"), ("cnn", "conv_1,pool_1,conv_2,pool_2"),
+                ("transformer", "block_0,block_1.attention,block_1.up"),
+                ("dlrm", "bottom_1,interaction,top_0")):
+            again = ["--recompute", layers]
+            self.check_stages(model, [
+                ["3", *again, "--in-process"], ["2", *again, "--processes"],
+                ["2", *again, "--schedule", "gpipe"],
+                ["3", *again, "--schedule", "zero_bubble", "--processes"]])
+
     def test_chunks_of_stages_have_the_same_bits(self):
         # Parts go round the stages; the last step of an epoch has fewer
         # micro-batches than the schedule's groups.
@@ -186,7 +197,8 @@ class Pipeline(SplitModels, unittest.TestCase):
         job = ["--model", "transformer:L4-H2-D32-T32", "--data",
                "synthetic:text", "--global-batch", "64"]
         of_one = []
-        for recompute in ("none", "full"):
+        blocks = "block_0,block_1,block_2,block_3"
+        for recompute in ("none", blocks, "full"):
             done = call("plan", *job, *STAGES, "4", "--schedule", "gpipe",
                  "--virtual-ranks", "16", "--recompute", recompute)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -194,9 +206,12 @@ class Pipeline(SplitModels, unittest.TestCase):
                                      done.stdout).groups()
             of_one.append(float(number) * UNITS[unit])
             self.assertEqual("computed again" in done.stdout,
-                             recompute == "full")
-        # 16 micro-batches, or one and the inputs of 16.
-        self.assertLess(of_one[1] * 4, of_one[0])
+                             recompute != "none")
+            self.assertEqual(f"activations of {blocks} computed" in done.stdout,
+                             recompute == blocks)
+        # 16 micro-batches, or one and what comes to layers of 16.
+        self.assertLess(of_one[1] * 3, of_one[0])
+        self.assertLess(of_one[2] * 4, of_one[0])
 
     def test_a_model_that_one_device_refuses_trains_on_stages(self):
         job = ["--model", "transformer:L8-H4-D128-T32", "--data",
@@ -227,7 +242,9 @@ class Pipeline(SplitModels, unittest.TestCase):
         job = ["--data", "synthetic:text", "--seed", "7", "--global-batch",
                "128", "--virtual-ranks", "16", *STAGES, "4", "--processes",
                "--schedule"]
+        blocks = ",".join(f"block_{k}" for k in range(8))
         for layout in (["gpipe", "--recompute", "full"],
+                       ["gpipe", "--recompute", blocks],
                        ["gpipe", "--recompute", "none"],
                        ["zero_bubble", "--recompute", "full"]):
             with self.subTest(layout=layout):
@@ -273,7 +290,9 @@ class Pipeline(SplitModels, unittest.TestCase):
              r"--device-memory 12MB: expected bytes"),
             (["--recompute", "full"], r"--recompute has no effect"),
             ([*STAGES, "2", "--recompute", "some"],
-             r"--recompute some: unknown"),
+             r"--recompute some: .* no operator or layer 'some'"),
+            ([*STAGES, "2", "--recompute", "dense_1,dense_1"],
+             r"--recompute dense_1,dense_1: .*leave it out"),
             (["--strategy", "pipeline", "--chain", "2"], r"--chain 2")))
 
 

@@ -108,25 +108,46 @@ public:
 
   /// Cuts the graph before the operators `begins`, the first of them 0, and
   /// takes all micro-batches forward, then backward, twice: whole, and in
-  /// halves, with activations that are kept or computed again.
+  /// halves, with activations that are kept or computed again, all or some.
   void check(const std::vector<uint32_t>& begins) {
     StageOptions options;
     options.max_rows = max_rows;
     options.in_flight = static_cast<uint32_t>(leaves_.size());
-    for (bool recompute : {false, true}) {
+    for (bool recompute : {true, false}) {
       options.recompute = recompute;
-      options.in_halves = false;
-      options.activations = 1;
-      check(begins, options);
-      options.in_halves = true;
-      options.activations = 2;
-      check(begins, options);
+      check_both(begins, options);
+    }
+    for (const auto& layers : some_layers()) {
+      options.layers = layers;
+      check_both(begins, options);
     }
   }
 
   const Graph graph;
 
 private:
+  /// Each operator a layer; three, with one between them that is of none; every
+  /// other one of the same layer; all in one.
+  std::vector<std::vector<uint32_t>> some_layers() const {
+    std::vector<std::vector<uint32_t>> out(4);
+    for (uint32_t op = 0; op < graph.ops.size(); ++op) {
+      out[0].push_back(op + 1);
+      out[1].push_back(op % 4 == 3 ? 0 : op / 4 + 1);
+      out[2].push_back(op % 2);
+      out[3].push_back(1);
+    }
+    return out;
+  }
+
+  void check_both(const std::vector<uint32_t>& begins, StageOptions options) {
+    options.in_halves = false;
+    options.activations = 1;
+    check(begins, options);
+    options.in_halves = true;
+    options.activations = 2;
+    check(begins, options);
+  }
+
   void check(const std::vector<uint32_t>& begins, const StageOptions& options) {
     std::vector<std::unique_ptr<StageReplica>> stages;
     std::vector<std::vector<float>> parameters;
@@ -361,6 +382,48 @@ BOOST_AUTO_TEST_CASE(inputs_are_kept_where_activations_are_computed_again) {
     bytes(
       {.in_flight = 5, .in_halves = true, .recompute = true, .activations = 2})
     == 2 * halved + 5 * kept);
+}
+
+BOOST_AUTO_TEST_CASE(
+  what_comes_to_layers_is_kept_where_they_are_computed_again) {
+  const auto graph = make_graph("transformer:L4-H2-D16-T8", stage_text());
+  const auto ops = static_cast<uint32_t>(graph.ops.size());
+  const auto part = part_of(graph, {0, ops});
+  std::vector<uint32_t> blocks(ops, 0);
+  std::vector<uint32_t> attentions(ops, 0);
+  for (uint32_t op = 0; op < ops; ++op) {
+    const auto& name = graph.ops[op].name;
+    if (name.starts_with("block_"))
+      blocks[op] = static_cast<uint32_t>(name[6] - '0') + 1;
+    if (name.ends_with("attention"))
+      attentions[op] = blocks[op];
+  }
+  constexpr uint32_t rows = 8;
+  const auto bytes = [&](StageOptions options) {
+    options.max_rows = rows;
+    const auto told = stage_memory_bytes(graph, part, options);
+    BOOST_TEST(make_stage_replica(graph, part, {}, options)->memory_bytes()
+               == told);
+    return told;
+  };
+  const auto all = bytes({.in_flight = 5});
+  const auto one = bytes({.layers = blocks});
+  const auto full = bytes({.in_flight = 5, .recompute = true});
+  const auto some = bytes({.in_flight = 5, .layers = blocks});
+  // A micro-batch has what comes to each block, what comes to the head and goes
+  // to the loss, and ids of its norm.
+  const auto wide = rows * 8 * 16 * sizeof(float);
+  const auto held = (some - one) / 4;
+  BOOST_TEST(held >= 5 * wide);
+  BOOST_TEST(held < 5 * wide + rows * 8 * 19 * sizeof(float) + 2 * wide);
+  BOOST_TEST(one < bytes({}));
+  BOOST_TEST(one < full);
+  BOOST_TEST(some < all / 2);
+  const auto few = bytes({.in_flight = 5, .layers = attentions});
+  BOOST_TEST(some < few);
+  BOOST_TEST(few < all);
+  BOOST_TEST(bytes({.in_flight = 5, .layers = std::vector<uint32_t>(ops, 0)})
+             <= all);
 }
 
 BOOST_AUTO_TEST_CASE(a_device_without_stages_is_refused) {

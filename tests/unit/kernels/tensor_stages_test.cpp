@@ -68,8 +68,14 @@ public:
       auto& stage = stages_.emplace_back();
       for (uint32_t member = 0; member < members; ++member) {
         const auto own = tensor_part(graph, slices_of(member));
+        auto of_member = options;
+        if (!options.layers.empty()) // some, by their place in the whole
+          of_member.layers.clear();
+        for (auto place : own.places)
+          if (!options.layers.empty())
+            of_member.layers.push_back(options.layers[place]);
         stage.push_back(make_stage_replica(
-          own.graph, part_of(own, {begins[k], end}), {}, options));
+          own.graph, part_of(own, {begins[k], end}), {}, of_member));
       }
     }
   }
@@ -242,6 +248,11 @@ BOOST_AUTO_TEST_CASE(members_of_stages_have_the_gradient_of_the_whole) {
               options.in_halves = in_halves;
               all.emplace_back(graph, begins, members, options);
               all.back().check_owners();
+              if (recompute)
+                continue;
+              for (uint32_t op = 0; op < graph.ops.size(); ++op)
+                options.layers.push_back(op / 5 % 4);
+              all.emplace_back(graph, begins, members, options);
             }
         }
       std::mt19937 random(5);

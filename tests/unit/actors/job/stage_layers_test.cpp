@@ -157,6 +157,39 @@ BOOST_AUTO_TEST_CASE(cuts_that_cannot_be_are_refused_with_their_flag) {
   has(options, "no layers to cut");
 }
 
+BOOST_AUTO_TEST_CASE(layers_that_are_computed_again_are_named) {
+  const auto line = [](const char* names) {
+    auto options = staged_job(2);
+    options.schedule.recompute = names;
+    return staged_mistake(options);
+  };
+  BOOST_TEST(line("dense_9").find("--recompute dense_9: --model "
+                                  "mlp:20-64-64-64-4 has no operator or layer "
+                                  "'dense_9'")
+             != std::string::npos);
+  BOOST_TEST(line("dense_1,").find("layer ''") == std::string::npos);
+  BOOST_TEST(line("dense_1,,dense_2").find("layer ''") != std::string::npos);
+  BOOST_TEST(line("dense_1,dense_1").find("dense_1 is part of a layer before")
+             != std::string::npos);
+  auto options = staged_job(2);
+  options.model = "transformer:L2-H2-D16-T8";
+  options.sample.vocabulary = 19;
+  options.sample.label = LabelKind::tokens;
+  options.schedule.recompute = "block_1,block_0.attention";
+  const auto graph = make_graph(options.model, options.sample);
+  const auto layers =
+    stage_options(options, graph, 0, 4, Precision::float32).layers;
+  BOOST_REQUIRE(layers.size() == graph.ops.size());
+  for (size_t op = 0; op < layers.size(); ++op) {
+    const auto& name = graph.ops[op].name;
+    BOOST_TEST(layers[op]
+                 == (name.starts_with("block_1.")  ? 1u
+                     : name == "block_0.attention" ? 2u
+                                                   : 0u),
+               name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
   auto alone = small_job();
   alone.model = "mlp:20-64-64-64-4";
@@ -165,7 +198,7 @@ BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
     for (std::string schedule : {"gpipe", "1f1b", "zero_bubble"}) {
       auto options = staged_job(stages);
       options.schedule.order = schedule;
-      for (std::string recompute : {"none", "full"}) {
+      for (std::string recompute : {"none", "full", "dense_1,dense_2"}) {
         options.schedule.recompute = recompute;
         BOOST_TEST(weights(options) == whole,
                    stages << ' ' << schedule << ' ' << recompute);
