@@ -142,8 +142,10 @@ private:
                        && (action.pass == StagePass::backward
                            || action.pass == StagePass::backward_inputs);
     uint64_t took = 0;
-    if (action.pass == StagePass::forward || again)
+    if (action.pass == StagePass::forward)
       took += cost.forward;
+    if (again)
+      took += cost.again.value_or(cost.forward);
     if (action.pass == StagePass::backward
         || action.pass == StagePass::backward_inputs)
       took += cost.backward_inputs;

@@ -85,6 +85,9 @@ struct PartCost {
   uint64_t forward = 1;
   uint64_t backward_inputs = 1;
   uint64_t backward_weights = 1;
+  /// Of a shape that computes activations again: what that takes; nothing: as
+  /// long as all of the forward pass.
+  std::optional<uint64_t> again = std::nullopt;
 };
 
 /// When everything happens if every pass takes what it costs and what crosses

@@ -2,6 +2,7 @@
 
 #include "actors/job/beginning.hpp"
 #include "actors/job/first_period.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/page/page_feed.hpp"
 #include "actors/process/unix_time.hpp"
 #include "actors/role/caf_metrics.hpp"
@@ -301,6 +302,8 @@ nlohmann::ordered_json RunRecord::summary(const Outcome& outcome) const {
     {"slices", job_->plan.slices.size()},
     {"global_batch", options.global_batch},
     {"reduction", job_->plan.reduction}};
+  if (has_stages(options))
+    json["plan"]["schedule"] = options.schedule.order;
   json["consistency"] = consistency_json(outcome);
   json["seed"] = options.seed;
   json["virtual_ranks"] = options.virtual_ranks;

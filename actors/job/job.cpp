@@ -130,14 +130,6 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   return plan;
 }
 
-/// As --split-at names them.
-std::string cuts_of(const std::vector<StageLayers>& stages) {
-  std::string names;
-  for (size_t k = 1; k < stages.size(); ++k)
-    names += (k == 1 ? "" : ",") + stages[k].first;
-  return names;
-}
-
 uint64_t steps_of(const JobOptions& options, const Sampling& sampling) {
   auto limit = std::numeric_limits<uint64_t>::max();
   if (options.epochs > 0)
@@ -356,7 +348,7 @@ Job::Job(JobOptions given)
              options.virtual_ranks, min_rows(graph)),
     total_steps(steps_of(options, sampling)) {
   // Roles make the same plan of the job without trying all cuts.
-  if (options.cut.device_memory > 0 && options.cut.split_at.empty())
+  if (options.cut.device_memory > 0 && !names_cuts(options))
     options.cut.split_at = cuts_of(plan.stages);
   lr.shape = options.lr;
   lr.base = options.learning_rate;

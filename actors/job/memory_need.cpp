@@ -323,13 +323,16 @@ std::string misfit(const Job& job, const MemoryLimits& limits) {
   return "";
 }
 
-std::string device_misfit(const Job& job) {
+bool keeps_to_limit(const Job& job) {
   const auto limit = job.options.cut.device_memory;
-  if (limit == 0)
+  return limit == 0 || largest_need(job).bytes() <= limit;
+}
+
+std::string device_misfit(const Job& job) {
+  if (keeps_to_limit(job))
     return "";
+  const auto limit = job.options.cut.device_memory;
   const auto need = largest_need(job);
-  if (need.bytes() <= limit)
-    return "";
   const auto line = "--device-memory " + in_units(limit) + ": "
                     + to_string(need);
   const auto& options = job.options;

@@ -38,6 +38,9 @@ struct MemoryLimits {
 /// roles are all on this machine.
 std::string misfit(const Job& job, const MemoryLimits& limits);
 
+/// Whether no role needs more than --device-memory allows.
+bool keeps_to_limit(const Job& job);
+
 /// Errors: empty; else one line that says which role needs more than
 /// --device-memory allows, and what would fit.
 std::string device_misfit(const Job& job);

@@ -42,12 +42,24 @@ uint64_t bytes_back(const Graph& graph, uint32_t op, uint64_t rows) {
          * backward_elements(graph, crossing_before(graph, op), rows);
 }
 
-CutProblem problem_of(uint32_t parts, const Graph& graph, uint32_t rows) {
+/// Without times: a third of the FLOPs forward, as each half of backward; who
+/// has no parameters has no half for weights.
+OperatorTime in_flops(const Graph& graph, uint32_t op, uint64_t rows) {
+  const auto all = time_of(graph, op) * rows;
+  const auto forward = all / 3;
+  const auto weights = graph.ops[op].parameters.empty() ? 0 : all / 3;
+  return {forward, all - forward, all - forward - weights, weights};
+}
+
+CutProblem problem_of(uint32_t parts, const Graph& graph, uint32_t rows,
+                      const std::vector<OperatorTime>& times) {
   const auto ops = static_cast<uint32_t>(graph.ops.size());
   CutProblem problem;
   problem.in_flight.assign(parts, 1);
-  for (uint32_t op = 0; op < ops; ++op)
-    problem.ops.push_back({time_of(graph, op) * rows, 0, 0});
+  for (uint32_t op = 0; op < ops; ++op) {
+    const auto time = times.empty() ? in_flops(graph, op, rows) : times[op];
+    problem.ops.push_back({time.forward + time.backward, 0, 0});
+  }
   for (uint32_t op = 0; op <= ops; ++op) {
     const auto bytes = bytes_forward(graph, op, rows)
                        + bytes_back(graph, op, rows);
@@ -160,6 +172,22 @@ bool has_name_of_its_own(const Graph& graph, uint32_t op) {
   return graph.virtual_slices == 1 || op_named(graph, graph.ops[op].name) == op;
 }
 
+/// The first tensor member of each stage has as much to do as the others.
+TensorPart first_member(const JobOptions& options, const Graph& graph) {
+  const auto slices = slices_of_member(0, mesh_of(options).tensor,
+                                       options.cut.virtual_slices);
+  return tensor_part(graph, {slices.lo, slices.hi});
+}
+
+std::vector<OperatorTime> times_at(const std::vector<uint32_t>& places,
+                                   const std::vector<OperatorTime>& times) {
+  std::vector<OperatorTime> out;
+  if (!times.empty())
+    for (auto place : places)
+      out.push_back(times[place]);
+  return out;
+}
+
 /// Where stages begin, by what they take; nothing where there are none. A range
 /// that `may` not be is no stage's.
 std::optional<std::vector<uint32_t>>
@@ -190,8 +218,9 @@ found_cuts(const JobOptions& options, const Graph& graph,
 
 std::optional<std::vector<uint32_t>>
 cuts_of_stages(const JobOptions& options, const Graph& graph,
-               const PipelineShape& shape, uint32_t rows) {
-  auto problem = problem_of(shape.stages * shape.chunks, graph, rows);
+               const PipelineShape& shape, uint32_t rows,
+               const std::vector<OperatorTime>& times) {
+  auto problem = problem_of(shape.stages * shape.chunks, graph, rows, times);
   for (uint32_t op = 0; op < graph.ops.size(); ++op)
     problem.cuts[op].allowed = has_name_of_its_own(graph, op);
   return found_cuts(options, graph, shape, rows, std::move(problem), {});
@@ -201,12 +230,13 @@ cuts_of_stages(const JobOptions& options, const Graph& graph,
 /// takes. Each member has something of its own to show (tensor_shares()).
 std::optional<std::vector<uint32_t>>
 cuts_of_groups(const JobOptions& options, const Graph& graph,
-               const PipelineShape& shape, uint32_t rows) {
+               const PipelineShape& shape, uint32_t rows,
+               const std::vector<OperatorTime>& times) {
   const auto members = mesh_of(options).tensor;
-  const auto slices = slices_of_member(0, members, options.cut.virtual_slices);
-  const auto member = tensor_part(graph, {slices.lo, slices.hi});
+  const auto member = first_member(options, graph);
   const auto& own = member.graph;
-  auto problem = problem_of(shape.stages * shape.chunks, own, rows);
+  auto problem = problem_of(shape.stages * shape.chunks, own, rows,
+                            times_at(member.places, times));
   for (size_t op = 0; op < own.ops.size(); ++op)
     problem.cuts[op].allowed = may_cut_before(graph, member.places[op])
                                && has_name_of_its_own(graph, member.places[op]);
@@ -300,6 +330,15 @@ void check_stages(const JobOptions& options, const Graph& graph) {
 
 } // namespace
 
+bool names_cuts(const JobOptions& options) {
+  const auto& text = options.cut.split_at;
+  return !text.empty() && text != "measured" && !cuts_by_flops(options);
+}
+
+bool cuts_by_flops(const JobOptions& options) {
+  return options.cut.split_at == "flops";
+}
+
 PipelineShape pipeline_shape(const JobOptions& options,
                              uint32_t micro_batches) {
   PipelineShape shape;
@@ -325,7 +364,8 @@ uint32_t micro_batches(const JobOptions& options) {
 }
 
 std::vector<StageLayers> stage_layers(const JobOptions& options,
-                                      const Graph& graph, uint32_t rows) {
+                                      const Graph& graph, uint32_t rows,
+                                      const std::vector<OperatorTime>& times) {
   check_stages(options, graph);
   if (recomputes_layers(options))
     check_layers_again(options, graph);
@@ -338,9 +378,9 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
   const auto parts = shape.stages * shape.chunks;
   if (parts > graph.ops.size())
     too_few(options, graph, shape);
-  auto found = !options.cut.split_at.empty() ? named_cuts(options, graph, shape)
-               : grouped ? cuts_of_groups(options, graph, shape, rows)
-                         : cuts_of_stages(options, graph, shape, rows);
+  auto found = names_cuts(options) ? named_cuts(options, graph, shape)
+               : grouped ? cuts_of_groups(options, graph, shape, rows, times)
+                         : cuts_of_stages(options, graph, shape, rows, times);
   if (!found && grouped)
     too_few_for_groups(options, shape);
   if (!found)
@@ -363,6 +403,51 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
     stages.push_back(std::move(stage));
   }
   return stages;
+}
+
+std::string cuts_of(const std::vector<StageLayers>& layers) {
+  std::string names;
+  for (size_t k = 1; k < layers.size(); ++k)
+    names += (k == 1 ? "" : ",") + layers[k].first;
+  return names;
+}
+
+std::vector<PartCost> part_costs(const JobOptions& options, const Graph& graph,
+                                 uint32_t rows,
+                                 const std::vector<StageLayers>& layers,
+                                 const std::vector<OperatorTime>& times) {
+  TensorPart member;
+  if (has_tensor_members(options)) {
+    member = first_member(options, graph);
+  } else {
+    member.graph = graph;
+    for (uint32_t op = 0; op < graph.ops.size(); ++op)
+      member.places.push_back(op);
+  }
+  const auto& own = member.graph;
+  const auto of_own = times_at(member.places, times);
+  std::vector<uint32_t> again;
+  if (recomputes_layers(options))
+    again = layers_again(options, own);
+  const bool halves = options.schedule.order == "zero_bubble";
+  std::vector<PartCost> costs;
+  for (const auto& part : layers) {
+    PartCost cost{0, 0, 0};
+    if (!again.empty())
+      cost.again = 0;
+    for (uint32_t op = 0; op < own.ops.size(); ++op) {
+      if (member.places[op] < part.begin || member.places[op] >= part.end)
+        continue;
+      const auto time = of_own.empty() ? in_flops(own, op, rows) : of_own[op];
+      cost.forward += time.forward;
+      cost.backward_inputs += halves ? time.inputs : time.backward;
+      cost.backward_weights += halves ? time.weights : 0;
+      if (!again.empty() && again[op] != 0)
+        *cost.again += time.forward;
+    }
+    costs.push_back(cost);
+  }
+  return costs;
 }
 
 StageOptions stage_options(const JobOptions& options, const Graph& graph,

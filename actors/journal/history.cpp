@@ -103,6 +103,8 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     history.address = body.at("coordinator");
     history.metrics_address = body.at("metrics");
     history.resume_from = body.at("resume_from");
+  } else if (kind == "layout") {
+    history.layout = event.body;
   } else if (kind == "epoch") {
     read_epoch(body, history);
   } else if (kind == "commits") {

@@ -22,6 +22,7 @@ struct JobHistory {
   std::string address;         ///< where it listened; empty: it did not yet
   std::string metrics_address; ///< empty: none
   std::string resume_from;     ///< the checkpoint it began with; empty: none
+  std::string layout;          ///< kept_layout(); empty: none
 
   uint64_t epoch = 0;                 ///< newest that was decided; 0: none
   std::map<RoleId, uint64_t> members; ///< of it, with their incarnations

@@ -33,7 +33,7 @@ struct EpochRow {
 ///
 ///   coordinator a coordinator has begun; its term is the event's
 ///   job         the job and what was asked for
-///   address     where this coordinator listens
+///   address     where this coordinator listens; before it, layout: of stages
 ///   epoch       decided: nobody is told before it is synced
 ///   commits     history: several steps at once, with the counts so far
 ///   death       a role is lost

@@ -2,6 +2,7 @@
 
 #include "actors/coordinator/coordinator.hpp"
 #include "actors/job/data_fingerprint.hpp"
+#include "actors/job/layout_choice.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
@@ -97,6 +98,22 @@ void serve_job_page(const RunOptions& options, const RunJournal& journal,
     exporter.serve(std::move(one));
 }
 
+/// Lays a job out as its coordinator before did, or by what operators take
+/// here. Returns why, for people; empty: for no reason of these.
+std::string lay_out(JobOptions& wanted, const JobHistory* past,
+                    const Dataset& train) {
+  if (past) {
+    if (!past->layout.empty())
+      take_layout(wanted, past->layout);
+    return {};
+  }
+  if (!leaves_layout_open(wanted))
+    return {};
+  auto alone = wanted;
+  alone.resume_from.clear();
+  return to_string(choose_layout(wanted, Job{alone, train}));
+}
+
 } // namespace
 
 uint64_t make_job_id() {
@@ -119,6 +136,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   started.lock = checkpoints.lock;
   // One that follows goes on where the first one began.
   wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
+  const auto layout_note = lay_out(wanted, past.get(), *data.train);
   started.job = std::make_shared<const Job>(std::move(wanted), *data.train);
   need_memory_of(*started.job);
   if (!past)
@@ -169,8 +187,8 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   how.data_contents = data_contents(*started.job, *data.train);
   keep_damaged_aside(checkpoints);
   how.first_notes = checkpoints.notes;
-  for (const auto& line :
-       {started.job->lone_samples(), started.job->dense_for_readers()})
+  for (const auto& line : {layout_note, started.job->lone_samples(),
+                           started.job->dense_for_readers()})
     if (!line.empty() && !past)
       how.first_notes.push_back(line);
   how.allow_faults = options.allow_faults;

@@ -193,7 +193,7 @@ RunResult run_coordinator_process(const RunOptions& options,
     const auto address = publish_coordinator(system, coordinator.actor,
                                              *journal, process);
     journal->listens(address, coordinator.metrics_address,
-                     coordinator.job->options.resume_from);
+                     coordinator.job->options);
     if (options.events.note)
       options.events.note(listening_prefix + address);
   } catch (...) {

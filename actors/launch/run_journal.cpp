@@ -1,10 +1,13 @@
 #include "actors/launch/run_journal.hpp"
 
+#include "actors/job/layout_choice.hpp"
 #include "actors/job/other_flags.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/journal/journal_writer.hpp"
 #include "actors/voting/proposer.hpp"
 #include "kernels/base/error.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -77,9 +80,13 @@ void check_voters_job(const std::string& there, const std::string& asked) {
 }
 
 void RunJournal::listens(const std::string& address, const std::string& metrics,
-                         const std::string& resume_from) const {
-  if (sink)
-    JobJournal{sink, term}.address(address, metrics, resume_from);
+                         const JobOptions& job) const {
+  if (!sink)
+    return;
+  JobJournal journal{sink, term};
+  if (const auto layout = kept_layout(job); !layout.empty() && !past)
+    journal.note("layout", nlohmann::json::parse(layout));
+  journal.address(address, metrics, job.resume_from);
 }
 
 void RunJournal::take_back() {

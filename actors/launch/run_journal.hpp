@@ -27,10 +27,10 @@ struct RunJournal {
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
   std::string made = {}; ///< the file, where there was none before
 
-  /// Writes down that the coordinator listens there.
-  /// The job began with the checkpoint in `resume_from`, or with none.
+  /// Writes down that the coordinator listens there, and what the job began
+  /// with: the checkpoint, or none, and the layout.
   void listens(const std::string& address, const std::string& metrics,
-               const std::string& resume_from) const;
+               const JobOptions& job) const;
 
   /// Closes it; a file that was made goes again.
   void take_back();

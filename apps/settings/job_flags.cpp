@@ -310,8 +310,8 @@ void add_places(std::vector<Flag>& flags) {
         choice(FIELD(job.cut.sync_data), {"all_reduce"}, {"parameter_server"})},
        {"schedule", "NAME", text_flag, "auto",
         "of pipeline and hybrid, in which order a stage takes micro-batches: "
-        "gpipe, 1f1b, interleaved, zero_bubble or auto (1f1b, which keeps "
-        "fewest activations)",
+        "gpipe, 1f1b, interleaved, zero_bubble or auto (that which takes a "
+        "step least, of those that --device-memory allows)",
         choice(FIELD(job.schedule.order),
                {"auto", "gpipe", "1f1b", "interleaved", "zero_bubble"})},
        {"chunks", "N", number_flag, "2",
@@ -324,9 +324,11 @@ void add_places(std::vector<Flag>& flags) {
         "what came from the stage before) or those of the layers or operators "
         "named (it keeps what comes to each); see `troupe model show`",
         text(FIELD(job.schedule.recompute))},
-       {"split-at", "NAME,…", text_flag, "even by FLOPs",
+       {"split-at", "NAME,…", text_flag, "measured",
         "of pipeline and hybrid, the operator that each stage but the first "
-        "begins with; see `troupe model show`",
+        "begins with, see `troupe model show`; or what decides that, and "
+        "--schedule auto: what operators take on this machine (measured), or "
+        "flops",
         text(FIELD(job.cut.split_at))},
        {"tensor", "N", number_flag, "2",
         "of strategy tensor, members that share the --virtual-slices of layers",

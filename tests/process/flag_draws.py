@@ -485,7 +485,7 @@ ANY = {
     "tensor": ["1", "2", "3"], "virtual-slices": ["1", "2", "4", "99"],
     "schedule": ["gpipe", "auto", "zero_bubble"],
     "recompute": ["none", "full", "dense_1"], "device-memory": ["100", "4GiB", "x"],
-    "split-at": ["dense_1", "nowhere"], "devices": ["cpu:1", "cpu:2", "cpu:9"],
+    "split-at": ["dense_1", "nowhere", "flops"], "devices": ["cpu:1", "cpu:2", "cpu:9"],
     "threads-per-device": ["1", "2"],
     "partitioner": ["fixed:2", "max_size:4096", "max_size:0", "x"],
     "tables": ["auto", "sparse", "dense"], "sparse-updates": ["lazy", "exact"],

@@ -123,7 +123,8 @@ class MeshAxes(SplitModels, unittest.TestCase):
             self.assertEqual(*found)
 
     def test_plan_shows_who_holds_what(self):
-        done = call("plan", *MLP, *mesh(2, 2, 2))
+        done = call("plan", *MLP, *mesh(2, 2, 2), "--split-at", "flops",
+                    "--schedule", "1f1b")
         self.assertEqual(done.returncode, 0, done.stderr)
         for pattern in (
                 r"(?m)^pipeline 1 +tensor:4 to tensor:7$",

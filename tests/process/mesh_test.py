@@ -114,7 +114,7 @@ class Mesh(SplitModels, unittest.TestCase):
             self.assertEqual(*found)
 
     def test_plan_shows_who_holds_what(self):
-        done = call("plan", *MODELS["mlp"], *mesh(2, 2))
+        done = call("plan", *MODELS["mlp"], *mesh(2, 2), "--split-at", "flops")
         self.assertEqual(done.returncode, 0, done.stderr)
         for pattern in (r"(?m)^pipeline 0 +stage:0, stage:1$",
                         r"(?m)^pipeline 1 +stage:2, stage:3$",

@@ -9,10 +9,12 @@ import tempfile
 import unittest
 
 from cluster import Run, tensors_in
-from split_models import (MODELS, ONE, STRUCK, UNITS, SplitModels, call,
+from split_models import (DIGITS, MODELS, ONE, STRUCK, UNITS, SplitModels, call,
                           digests, planned_bytes, summary_of)
 
 STAGES = ["--strategy", "pipeline", "--stages"]
+# The layout of the plan is that of the run.
+FIXED = ["--split-at", "flops", "--schedule", "1f1b"]
 CLIPPED = ["--clip-norm", "0.05"]
 LAMB = ["--optimizer", "lamb"]
 
@@ -180,18 +182,62 @@ class Pipeline(SplitModels, unittest.TestCase):
         self.check_not_finite(STRUCK, [*STAGES, "2"])
 
     def test_plan_shows_who_holds_which_layers(self):
-        done = call("plan", *MODELS["mlp"], *STAGES, "2")
+        done = call("plan", *MODELS["mlp"], *STAGES, "2", "--split-at", "flops",
+                    "--schedule", "1f1b")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"stage:0 +flatten to dense_0")
         self.assertRegex(done.stdout, r"stage:1 +dense_1 to loss")
         self.assertIn("schedule 1f1b", done.stdout)
         # A stage that puts weights off keeps as many as the first one.
-        done = call("plan", *MODELS["mlp"], *STAGES, "2", "--schedule",
-                    "zero_bubble")
+        done = call("plan", *MODELS["mlp"], *STAGES, "2", "--split-at", "flops",
+                    "--schedule", "zero_bubble")
         self.assertIn("schedule zero_bubble", done.stdout, done.stderr)
         self.assertEqual(
             re.findall(r"(?m)^stage:\d .* to .* (\d+)$", done.stdout),
             ["2", "2"])
+
+    def test_the_schedule_is_the_fastest_that_memory_allows(self):
+        job = ["--model", "mlp:784-512-512-512-512-512-512-512-10", "--data",
+               "synthetic:digits?samples=4096", "--global-batch", "4096",
+               "--virtual-ranks", "16", "--seed", "7", "--steps", "2",
+               *STAGES, "4", "--split-at", "flops"]
+        most = {order: max(planned_bytes(*job, "--schedule", order).values())
+                for order in ("1f1b", "zero_bubble", "interleaved", "auto")}
+        self.assertEqual(most["auto"], most["zero_bubble"])
+        self.assertLess(most["1f1b"], most["zero_bubble"])
+        limit = ["--device-memory", f"{int(most['1f1b']) + 65536}"]
+        for more, order, others in (
+                ([], "zero_bubble", r"1f1b [\d.]+ %, interleaved with 2 chunks "
+                 r"a stage [\d.]+ %, gpipe [\d.]+ %"),
+                (limit, "1f1b", r"zero_bubble needs too much memory.*")):
+            said = (rf"schedule {order}: [\d.]+ % of a step waiting, by FLOPs "
+                    rf"\({others}\)")
+            done = call("plan", *job, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"fixed tree; schedule {order}\n", done.stdout)
+            self.assertRegex(done.stdout, rf"(?m)^{said}$")
+            with Run(*job, *more, "--in-process") as run:
+                summary = run.finish()
+                self.assertRegex(run.output(), said)
+            self.assertEqual(summary["plan"]["schedule"], order)
+
+    def test_stages_are_cut_by_what_operators_take(self):
+        # Layers that wait say how long: three of 1 ms, and one of 9.
+        job = ["--model", "sleep:1ms+1ms+1ms+9ms+1ms-5", *DIGITS]
+        done = call("plan", *job, *STAGES, "3", "--schedule", "1f1b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^stage:1 +wait_3 +")
+        # 4 micro-batches of 27 ms, and what fills and empties the pipe.
+        self.assertRegex(done.stdout, r"(?m)^schedule 1f1b: a step of 117 ms, "
+                         r"[\d.]+ % of it waiting, by operators measured here$")
+        whole = summary_of(*MODELS["transformer"], *ONE)
+        with Run(*MODELS["transformer"], *STAGES, "3", "--processes") as run:
+            summary = run.finish()
+            self.assertRegex(run.output(), r"schedule \w+.*: a step of .* ms, "
+                             r".* by operators measured here \(")
+        self.assertEqual(digests(summary), digests(whole))
+        self.assertIn(f"; schedule {summary['plan']['schedule']}",
+                      summary["plan"]["reduction"])
 
     def test_plan_says_what_activations_take(self):
         job = ["--model", "transformer:L4-H2-D32-T32", "--data",
@@ -232,7 +278,7 @@ class Pipeline(SplitModels, unittest.TestCase):
                                                     *limit)), digests(whole))
 
     def test_stages_take_as_much_memory_as_the_plan_says(self):
-        self.check_memory([*STAGES, "4", "--processes"],
+        self.check_memory([*STAGES, "4", "--processes", *FIXED],
                           [f"stage:{k}" for k in range(4)],
                           "transformer:L4-H1-D8-T32",
                           "transformer:L4-H4-D256-T32")
@@ -241,7 +287,7 @@ class Pipeline(SplitModels, unittest.TestCase):
         narrow, wide = "transformer:L8-H1-D8-T32", "transformer:L8-H4-D128-T32"
         job = ["--data", "synthetic:text", "--seed", "7", "--global-batch",
                "128", "--virtual-ranks", "16", *STAGES, "4", "--processes",
-               "--schedule"]
+               "--split-at", "flops", "--schedule"]
         blocks = ",".join(f"block_{k}" for k in range(8))
         for layout in (["gpipe", "--recompute", "full"],
                        ["gpipe", "--recompute", blocks],

@@ -53,6 +53,7 @@ BOOST_FIXTURE_TEST_SUITE(history, Bench)
 
 BOOST_AUTO_TEST_CASE(the_newest_epoch_is_read_as_it_was_written) {
   journal.job(77, "{}");
+  journal.note("layout", {{"split_at", "dense_1"}});
   journal.address("127.0.0.1:7000", "127.0.0.1:9400", "ckpt/step-5");
   journal.epoch(row(4), [] {});
   bool synced = false;
@@ -66,6 +67,7 @@ BOOST_AUTO_TEST_CASE(the_newest_epoch_is_read_as_it_was_written) {
   BOOST_TEST(read.address == "127.0.0.1:7000");
   BOOST_TEST(read.metrics_address == "127.0.0.1:9400");
   BOOST_TEST(read.resume_from == "ckpt/step-5");
+  BOOST_TEST(read.layout == R"({"split_at":"dense_1"})");
   BOOST_TEST(read.epoch == 6u);
   BOOST_TEST((read.members == expected.members));
   BOOST_TEST((read.chains == expected.chains));
