@@ -1,5 +1,6 @@
 #include "actors/coordinator/state.hpp"
 #include "actors/job/first_period.hpp"
+#include "actors/job/shard_tables.hpp"
 
 #include <algorithm>
 
@@ -21,6 +22,10 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
   if (mode.async && job_->options.rule.kind == OptimizerKind::lamb)
     return refuse("optimizer lamb needs the whole gradient of a step, which "
                   "async does not have");
+  if (mode.async && has_exact_rows(*job_))
+    return refuse("rows that make up updates later (--sparse-updates exact) "
+                  "need the learning rates of steps, which async does not "
+                  "have");
   if (is_ending())
     return refuse("the run is ending");
   if (switch_.pending() || switched_)

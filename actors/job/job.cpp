@@ -239,9 +239,24 @@ void check_dense(const JobOptions& options, const Graph& graph,
                      "of; drop them, or use --dense shards");
   if (tables.empty())
     throw UsageError("--dense all_reduced needs sparse tables, which --tables "
-                     "dense, --sparse-updates exact, --server-filter and "
-                     "--server-rule do without; "
+                     "dense, --sparse-updates exact (but with --tables "
+                     "sparse), --server-filter and --server-rule do without; "
                      "drop those, or use --dense shards");
+}
+
+/// What rows that make up updates later have no way to know.
+void check_exact_rows(const JobOptions& options) {
+  std::string why;
+  if (options.synchronisation == Synchronisation::async)
+    why = "--async, whose learning rates are of leases";
+  else if (options.rule.kind == OptimizerKind::lamb)
+    why = "--optimizer lamb, whose ratio is of a whole table";
+  else if (options.clip_norm > 0)
+    why = "--clip-norm, whose norm over rows has other bits than over a table";
+  if (!why.empty())
+    throw UsageError("--sparse-updates exact with --tables sparse has rows "
+                     "make up updates later, which does not go with "
+                     + why + ": use --tables dense, or --sparse-updates lazy");
 }
 
 std::vector<uint32_t> sparse_tables(const JobOptions& options,
@@ -259,12 +274,9 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
     return {};
   }
   auto tables = sparse_parameters(graph);
-  // Every row has every update: none can wait to be made, or be left alone.
   const bool exact = options.sparse_updates == "exact";
   if (exact && options.tables == "sparse")
-    throw UsageError("--sparse-updates exact updates every row in every step, "
-                     "and --tables sparse keeps those that were used: use "
-                     "--tables dense, or --sparse-updates lazy");
+    check_exact_rows(options);
   const bool own_code = !options.server_filter.empty()
                         || !options.server_rule.empty();
   // Whether a sleeping model has one is up to the data, not known at first.
@@ -278,7 +290,9 @@ std::vector<uint32_t> sparse_tables(const JobOptions& options,
     throw UsageError("--table-fill, --table-bytes and --table-idle-steps are "
                      "of sparse tables, and --model "
                      + options.model + " has none; drop them");
-  return own_code || exact ? std::vector<uint32_t>{} : tables;
+  return own_code || (exact && options.tables != "sparse")
+           ? std::vector<uint32_t>{}
+           : tables;
 }
 
 /// Whether an update is lazy belongs to the optimizer, not to who keeps a

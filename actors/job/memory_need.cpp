@@ -1,6 +1,7 @@
 #include "actors/job/memory_need.hpp"
 
 #include "actors/job/role_parts.hpp"
+#include "actors/job/shard_tables.hpp"
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_memory.hpp"
@@ -55,8 +56,11 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
     const auto replicas = job.plan.on_shards(slice.id)
                             ? job.plan.replicas(slice.id)
                             : std::vector<uint32_t>{};
-    if (std::ranges::find(replicas, role.index) != replicas.end())
-      need.variables += 2 * (1 + slots) * slice.count * sizeof(float);
+    if (std::ranges::find(replicas, role.index) == replicas.end())
+      continue;
+    need.variables += 2 * (1 + slots) * slice.count * sizeof(float);
+    if (slice.sparse() && has_all_rows(job, slice))
+      need.variables += (1 + slots) * slice.bytes();
   }
   return need;
 }

@@ -25,6 +25,10 @@ uint64_t share(const Job& job, const Slice& slice, uint64_t limit) {
 
 } // namespace
 
+bool has_exact_rows(const Job& job) {
+  return !job.tables.empty() && job.lazy.empty();
+}
+
 size_t row_width(const Job& job, const Slice& slice) {
   const auto& shape = job.graph.parameters[slice.variable].shape;
   return elements(shape) / shape.front();
@@ -45,6 +49,11 @@ TableOptions table_options(const Job& job, const Slice& slice) {
       : std::max<uint64_t>(1, share(job, slice, job.options.table_bytes));
   options.eviction.idle_steps = job.options.table_idle_steps;
   options.eviction.kept_count = job.options.table_keep_count;
+  if (has_exact_rows(job)) {
+    options.idle.rule = job.options.rule;
+    options.idle.kind = idle_update(
+      job.options.rule, job.graph.parameters[slice.variable].decays);
+  }
   return options;
 }
 
@@ -59,6 +68,11 @@ uint64_t table_offset(const Job& job, const Slice& slice) {
   for (uint32_t id = 0; id < slice.id; ++id)
     before += job.plan.slices[id].sparse() ? 1 : 0;
   return first_table + before * kernels::RowMemory::max_bytes;
+}
+
+bool has_all_rows(const Job& job, const Slice& slice) {
+  return job.options.table_fill
+         || table_options(job, slice).idle.kind == IdleUpdate::moves;
 }
 
 IdPages all_rows(const Job& job, const Slice& slice) {

@@ -12,8 +12,12 @@
 
 namespace troupe {
 
+/// Whether rows have updates without a gradient, too, and make them up.
+bool has_exact_rows(const Job& job);
+
 /// What a part of a sparse table is made of: width, state, the initialiser of
-/// its parameter, its share of the limits.
+/// its parameter, its share of the limits; which idle updates it has, but not
+/// when.
 TableOptions table_options(const Job& job, const Slice& slice);
 
 /// Values of a row of the table that a slice is a part of.
@@ -25,6 +29,9 @@ size_t row_copy_width(const Job& job, const Slice& slice);
 /// behind all dense slices and whoever owns it.
 uint64_t table_offset(const Job& job, const Slice& slice);
 
+/// Whether all rows are there from the beginning: as wanted, or since weight
+/// decay moves those that nobody had, too.
+bool has_all_rows(const Job& job, const Slice& slice);
 /// All ids of the part of a table that a slice is.
 IdPages all_rows(const Job& job, const Slice& slice);
 

@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/job/shard_tables.hpp"
+#include "actors/job/slice_update.hpp"
 #include "kernels/files/file_pages.hpp"
 
 #include <sys/mman.h>
@@ -177,9 +178,13 @@ uint64_t ShardStore::slice_bytes(uint32_t id) const {
 
 void ShardStore::open_table(uint32_t id, uint64_t version) {
   const auto& slice = job_.plan.slices[id];
-  tables_[id] =
-    std::make_unique<SparseTable>(table_options(job_, slice), descriptor_,
-                                  table_offset(job_, slice), version);
+  auto options = table_options(job_, slice);
+  if (options.idle.any()) // clipping and samples say nothing of a gradient of 0
+    options.idle.moment = [this, &slice](uint64_t updates) {
+      return slice_update(job_, slice, {updates, updates - from_, 1});
+    };
+  tables_[id] = std::make_unique<SparseTable>(
+    std::move(options), descriptor_, table_offset(job_, slice), version);
 }
 
 ShardStore::~ShardStore() {
@@ -260,7 +265,7 @@ void ShardStore::initialise(uint32_t id) {
   if (slice.sparse()) {
     open_table(id, 0);
     tables_[id]->clear();
-    if (job_.options.table_fill)
+    if (has_all_rows(job_, slice))
       tables_[id]->create(all_rows(job_, slice));
   }
   auto first = bank(id, 0);
@@ -282,6 +287,8 @@ void ShardStore::restore(uint32_t id) {
     beginning_->read_rows(slice, [&](const IdPages& ids, const float* rows) {
       tables_[id]->put(ids, rows);
     });
+    if (has_all_rows(job_, slice)) // it may be of a run that had none decay
+      tables_[id]->create(all_rows(job_, slice));
     tables_[id]->adopt(updates);
   }
   const auto first = bank(id, updates);

@@ -107,8 +107,8 @@ void check_tables(const JobOptions& job, const Flags& flags) {
               {"table-fill", "table-bytes", "table-idle-steps",
                "table-keep-count"},
               job.sparse_updates == "exact",
-              "with --sparse-updates exact, which keeps all rows; leave it "
-              "out");
+              "with --sparse-updates exact, which gives no row up and makes "
+              "those that it needs; leave it out");
   refuse_idle_but("0", flags, {"table-keep-count"}, job.table_idle_steps == 0,
                   "without --table-idle-steps N, which it makes exceptions "
                   "from; add it");

@@ -343,7 +343,8 @@ void add_places(std::vector<Flag>& flags) {
        {"sparse-updates", "NAME", text_flag, "lazy",
         "of tables that only ids read, with every strategy: what has no "
         "gradient in a step keeps value and state (lazy), or decays and moves "
-        "on as all else (exact, whose tables are dense)",
+        "on as all else (exact; tables are dense then, but with --tables "
+        "sparse rows make it up when they are touched, read or saved)",
         choice(FIELD(job.sparse_updates), {"lazy", "exact"})},
        {"dense", "NAME", text_flag, "shards",
         "of parameter_server with sparse tables, who keeps the dense "

@@ -41,7 +41,8 @@ std::span<const IdPage> pages_of(const RowBlock* block) {
 RowBlocks::RowBlocks(const TableOptions& options, int descriptor,
                      uint64_t offset)
   : initial_(options.initial),
-    memory_({options.width, options.slots, options.eviction.any(),
+    memory_({options.width, options.slots,
+             options.eviction.any() || options.idle.any(),
              options.eviction.max_bytes},
             descriptor, offset),
     number_(next_number()) {}
@@ -55,12 +56,29 @@ IdPages RowBlocks::present() const {
   return pages;
 }
 
+IdPages RowBlocks::following(uint64_t& page, uint64_t rows) const {
+  IdPages pages;
+  uint64_t found = 0;
+  do {
+    const auto next = index_.find(page);
+    if (next.block == 0) {
+      page = 0;
+      break;
+    }
+    const auto its = pages_of(at(next.block));
+    pages.insert(pages.end(), its.begin(), its.end());
+    found += at(next.block)->rows();
+    page = next.end == ~uint64_t{0} ? 0 : next.end;
+  } while (found < rows && page != 0);
+  return pages;
+}
+
 // --- where rows are ----------------------------------------------------------
 
 PackedRows RowBlocks::packed_at(std::byte* memory, uint32_t rows) const {
-  auto* touched = reinterpret_cast<uint64_t*>(memory);
-  const auto counted = shape().counted ? rows : 0;
-  return {touched, reinterpret_cast<float*>(touched + counted), rows};
+  auto* words = reinterpret_cast<uint64_t*>(memory);
+  const auto count = shape().with_word ? rows : 0;
+  return {words, reinterpret_cast<float*>(words + count), rows};
 }
 
 void RowBlocks::copy_rows(const PackedRows& from, uint32_t from_rank,
@@ -71,8 +89,8 @@ void RowBlocks::copy_rows(const PackedRows& from, uint32_t from_rank,
     std::memcpy(to.values + (run * to.rows + to_rank) * width,
                 from.values + (run * from.rows + from_rank) * width,
                 rows * width * sizeof(float));
-  if (shape().counted)
-    std::memcpy(to.touched + to_rank, from.touched + from_rank,
+  if (shape().with_word)
+    std::memcpy(to.words + to_rank, from.words + from_rank,
                 rows * sizeof(uint64_t));
 }
 
@@ -251,8 +269,8 @@ void RowBlocks::initialise(const IdPage& page, uint64_t fresh,
     for (uint32_t slot = 1; slot <= shape().slots; ++slot)
       std::memset(to.values + (slot * to.rows + at) * width, 0,
                   run * width * sizeof(float));
-    if (shape().counted)
-      std::fill_n(to.touched + at, run, uint64_t{0});
+    if (shape().with_word)
+      std::fill_n(to.words + at, run, uint64_t{0});
   }
 }
 

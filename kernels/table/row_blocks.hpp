@@ -14,7 +14,7 @@ namespace troupe {
 
 /// Rows that lie packed, with those of neighbouring pages.
 struct PackedRows {
-  uint64_t* touched = nullptr;
+  uint64_t* words = nullptr; ///< touches.hpp, or updates that it has had
   float* values = nullptr;
   uint32_t rows = 0;
 };
@@ -64,6 +64,9 @@ public:
   uint64_t rows() const { return rows_; }
   uint64_t bytes() const { return memory_.bytes() + index_.bytes(); }
   IdPages present() const;
+  /// The blocks from the one of `page` on that have so many rows, one at least;
+  /// `page` becomes that which comes after them, 0: none does.
+  IdPages following(uint64_t& page, uint64_t rows) const;
   std::byte* undo() const { return memory_.undo(); }
   void need_undo(uint64_t bytes) { memory_.need_undo(bytes); }
 

@@ -51,7 +51,7 @@ struct SlabHead {
 
 uint64_t fingerprint(const RowShape& shape) {
   return (shape.width << 8 | uint64_t{shape.slots} << 1
-          | (shape.counted ? 1 : 0))
+          | (shape.with_word ? 1 : 0))
          ^ shape.limit << 32;
 }
 

@@ -12,18 +12,18 @@ namespace troupe::kernels {
 /// another, packed in order of the ids, values and each slot of state in a run
 /// of their own, which is what an optimizer's loop wants.
 ///
-///   head | pages | ranks | touched [rows] | values [rows, width] | state …
+///   head | pages | ranks | words [rows] | values [rows, width] | state …
 struct RowShape {
   size_t width = 0;
-  uint32_t slots = 0;   ///< of optimizer state
-  bool counted = false; ///< rows know when and how often they were touched
+  uint32_t slots = 0;     ///< of optimizer state
+  bool with_word = false; ///< of 64 bits, for what the table counts by row
   /// Bytes of rows above which some are given up; 0: none. Memory is cut into
   /// less then: what is free of a slab should be a small part of so little.
   uint64_t limit = 0;
 
   size_t row_floats() const { return width * (1 + slots); }
   size_t row_bytes() const {
-    return row_floats() * sizeof(float) + (counted ? sizeof(uint64_t) : 0);
+    return row_floats() * sizeof(float) + (with_word ? sizeof(uint64_t) : 0);
   }
   /// Of a block; one page's always fit.
   uint32_t max_rows() const;

@@ -37,23 +37,26 @@ void SparseTable::read_rows(const IdPage& ids, PageRows there,
 }
 
 void SparseTable::read(const RowList& ids, float* out) const {
+  auto* next = out;
   blocks_.for_visits(ids, [&](const RowList::Visit& visit, RowBlock* block) {
     const auto from = block == nullptr ? PackedRows{} : blocks_.packed(block);
     if (visit.whole) {
       const auto count = from.rows * options_.width;
-      std::memcpy(out, from.values, count * sizeof(float));
-      out += count;
+      std::memcpy(next, from.values, count * sizeof(float));
+      next += count;
       return;
     }
     RowBlocks::for_pages(visit, ids, block,
                          [&](const IdPage& page, PageRows there) {
-                           read_rows(page, there, from, out);
+                           read_rows(page, there, from, next);
                          });
   });
+  make_up(ids, Version::newest, out, options_.width, 1);
 }
 
 void SparseTable::read_state(const RowList& ids, float* values,
                              float* state) const {
+  kernels::require(!missed_.any(), "norms over rows that lack updates");
   const auto width = options_.width;
   const auto stride = ids.count() * width;
   std::fill_n(state, options_.slots * stride, 0.0f);
@@ -73,6 +76,7 @@ void SparseTable::read_state(const RowList& ids, float* values,
 }
 
 void SparseTable::read_before(const RowList& ids, float* out) const {
+  auto* next = out;
   const auto old = old_pages();
   auto at = old.begin();
   blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
@@ -82,17 +86,18 @@ void SparseTable::read_before(const RowList& ids, float* out) const {
                             return x.page < number;
                           });
     if (at == old.end() || at->page != page.page) {
-      read_rows(page, there, rows, out);
+      read_rows(page, there, rows, next);
       return;
     }
     for (auto left = page.bits; left != 0; left &= left - 1) {
       const IdPage one{page.page, left & -left};
       if ((at->bits & one.bits) != 0)
-        read_rows(one, at->existed, at->rows, out);
+        read_rows(one, at->existed, at->rows, next);
       else
-        read_rows(one, there, rows, out);
+        read_rows(one, there, rows, next);
     }
   });
+  make_up(ids, Version::before, out, options_.width, 1);
 }
 
 IdPages SparseTable::present(const RowList& ids) const {
@@ -113,7 +118,12 @@ void SparseTable::update(const OptimizerOptions& rule, const UpdateArgs& moment,
                    "a table with the state of another rule");
   kernels::require(moment.role == ParameterRole::trained,
                    "a statistic has no rows");
-  if (const RowList evicted{due(ids.pages())}; evicted.count() == 0) {
+  if (missed_.any()) {
+    const auto along = sweep();
+    write_undo(RowList{united(ids.pages(), along.pages())}, true);
+    bring_to(version_, ids);
+    bring_to(version_ + 1, RowList{without(along.pages(), ids.pages())});
+  } else if (const RowList evicted{due(ids.pages())}; evicted.count() == 0) {
     write_undo(ids, true);
   } else {
     write_undo(RowList{united(ids.pages(), evicted.pages())}, false);
@@ -144,9 +154,11 @@ void SparseTable::apply(const OptimizerOptions& rule, UpdateArgs moment,
                                                  + (slot + 1) * to.rows * width;
     loop(run);
     gradient_sum += run.count;
-    if (blocks_.shape().counted)
+    if (missed_.any())
+      std::fill_n(to.words + rank, rows, version_ + 1);
+    else if (options_.eviction.any())
       for (auto row = rank; row < rank + rows; ++row)
-        to.touched[row] = kernels::touched_at(to.touched[row], version_ + 1);
+        to.words[row] = kernels::touched_at(to.words[row], version_ + 1);
   };
   blocks_.for_visits(ids, [&](const RowList::Visit& visit, RowBlock* block) {
     const auto to = blocks_.packed(block);
@@ -189,7 +201,7 @@ IdPages SparseTable::due(std::span<const IdPage> touched) const {
                                     const PackedRows& from) {
     for_each_id({&page, 1}, [&](uint64_t id) {
       const auto bit = static_cast<uint32_t>(id % page_ids);
-      const auto word = from.touched[there.rank + rank_in(there.bits, bit)];
+      const auto word = from.words[there.rank + rank_in(there.bits, bit)];
       const bool frequent = limit.kept_count > 0
                             && kernels::touches(word) >= limit.kept_count;
       if (looks && !frequent

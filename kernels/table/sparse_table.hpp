@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/optimizer/optimizer.hpp"
+#include "kernels/table/idle_rows.hpp"
 #include "kernels/table/row_blocks.hpp"
 #include "kernels/table/row_list.hpp"
 #include "kernels/table/table_options.hpp"
@@ -17,6 +18,9 @@ namespace troupe {
 /// The version before the newest is kept, row by row as the last update found
 /// it. In memory that outlives the process an update is whole or undone, at
 /// whatever moment the process is killed.
+/// With idle updates a row says how many it has had, and makes up the others
+/// when it is touched, read or copied: nobody sees that it lacked any. An
+/// update brings some of the other rows along (RowSweep).
 /// Owner: one thread writes; others may read between updates, other lists.
 class SparseTable {
 public:
@@ -55,8 +59,8 @@ public:
   IdPages present() const { return blocks_.present(); } ///< what is there
   IdPages present(const RowList& ids) const;            ///< of these
 
-  // Copies of whole rows: values, each slot of state, and where rows are
-  // counted two words of that.
+  // Copies of whole rows: values, each slot of state, and two words of what
+  // eviction knows.
   size_t copy_width() const;
   /// Shapes: out [ids, copy_width()]. Errors: an id that is not there is a bug
   /// and asserts.
@@ -89,6 +93,17 @@ private:
     PackedRows rows;
   };
 
+  enum class Version { newest, before };
+  /// Calls each(place in the list, rows, rank) for those that are there.
+  template <class Each>
+  void for_rows(const RowList& ids, Version version, Each each) const;
+  void make_up(const RowList& ids, Version version, float* out, size_t stride,
+               uint32_t runs) const;
+  void bring_to(uint64_t version, const RowList& ids);
+  RowList sweep();
+  void number(uint64_t version);
+  uint64_t least_number() const;
+
   void read_rows(const IdPage& ids, PageRows there, const PackedRows& from,
                  float*& out) const;
   void apply(const OptimizerOptions& rule, UpdateArgs moment,
@@ -100,7 +115,7 @@ private:
   void write_undo(const RowList& ids, bool blocks_stay);
   void write_group(UndoGroup& group, const RowList::Visit& visit,
                    const RowList& ids, kernels::RowBlock* block) const;
-  void put_rows(const RowList& ids, const float* rows);
+  void put_rows(const RowList& ids, const float* rows, uint64_t version);
   void copy_rows(const IdPage& ids, PageRows there, const PackedRows& from,
                  float*& out) const;
   void take_back();
@@ -110,6 +125,8 @@ private:
   RowBlocks blocks_;
   uint64_t version_ = 0;
   uint64_t evicted_ = 0;
+  kernels::MissedUpdates missed_;
+  kernels::RowSweep sweep_;
 };
 
 } // namespace troupe

@@ -32,13 +32,19 @@ struct SparseTable::UndoGroup {
 
 SparseTable::SparseTable(TableOptions options, int descriptor, uint64_t offset,
                          uint64_t version)
-  : options_(std::move(options)), blocks_(options_, descriptor, offset) {
+  : options_(std::move(options)),
+    blocks_(options_, descriptor, offset),
+    missed_(options_.width, options_.slots, options_.idle) {
+  kernels::require(!missed_.any() || !options_.eviction.any(),
+                   "rows that make up updates are not evicted");
   blocks_.recover();
   version_ = version;
   if (undo_head().version.load() == version + 1)
     take_back();
   else if (undo_head().version.load() != version)
     undo_head().version.store(0);
+  if (missed_.any())
+    sweep_.begin(least_number());
 }
 
 // --- the record --------------------------------------------------------------
@@ -182,7 +188,8 @@ void SparseTable::take_back() {
 // --- copies ------------------------------------------------------------------
 
 size_t SparseTable::copy_width() const {
-  return blocks_.shape().row_bytes() / sizeof(float);
+  const auto words = options_.eviction.any() ? sizeof(uint64_t) : 0;
+  return blocks_.shape().row_floats() + words / sizeof(float);
 }
 
 /// Copies of a page's rows, all of which are `there`.
@@ -200,17 +207,19 @@ void SparseTable::copy_rows(const IdPage& ids, PageRows there,
       std::memcpy(out + run * width,
                   from.values + (run * from.rows + rank) * width,
                   width * sizeof(float));
-    if (blocks_.shape().counted)
-      std::memcpy(out + floats, from.touched + rank, sizeof(uint64_t));
+    if (options_.eviction.any())
+      std::memcpy(out + floats, from.words + rank, sizeof(uint64_t));
     out += copy_width();
   }
 }
 
 void SparseTable::copy(const RowList& ids, float* out) const {
+  auto* next = out;
   blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
                                  const PackedRows& from) {
-    copy_rows(page, there, from, out);
+    copy_rows(page, there, from, next);
   });
+  make_up(ids, Version::newest, out, copy_width(), 1 + options_.slots);
 }
 
 void SparseTable::create(const RowList& ids) {
@@ -220,10 +229,11 @@ void SparseTable::create(const RowList& ids) {
 
 void SparseTable::put(const RowList& ids, const float* rows) {
   undo_head().version.store(0);
-  put_rows(ids, rows);
+  put_rows(ids, rows, version_);
 }
 
-void SparseTable::put_rows(const RowList& ids, const float* rows) {
+void SparseTable::put_rows(const RowList& ids, const float* rows,
+                           uint64_t version) {
   blocks_.make(ids);
   const auto width = options_.width;
   const auto floats = blocks_.shape().row_floats();
@@ -235,8 +245,10 @@ void SparseTable::put_rows(const RowList& ids, const float* rows) {
       for (uint32_t run = 0; run <= options_.slots; ++run)
         std::memcpy(to.values + (run * to.rows + rank) * width,
                     rows + run * width, width * sizeof(float));
-      if (blocks_.shape().counted)
-        std::memcpy(to.touched + rank, rows + floats, sizeof(uint64_t));
+      if (options_.eviction.any())
+        std::memcpy(to.words + rank, rows + floats, sizeof(uint64_t));
+      else if (missed_.any())
+        to.words[rank] = version;
       rows += copy_width();
     });
   });
@@ -245,6 +257,8 @@ void SparseTable::put_rows(const RowList& ids, const float* rows) {
 void SparseTable::adopt(uint64_t version) {
   version_ = version;
   undo_head().version.store(0);
+  if (missed_.any())
+    number(version);
 }
 
 // --- copies of two versions --------------------------------------------------
@@ -261,6 +275,7 @@ IdPages SparseTable::present_before() const {
 }
 
 void SparseTable::copy_before(const RowList& ids, float* out) const {
+  auto* next = out;
   const auto old = old_pages();
   auto at = old.begin();
   blocks_.for_all_pages(ids, [&](const IdPage& page, PageRows there,
@@ -273,11 +288,12 @@ void SparseTable::copy_before(const RowList& ids, float* out) const {
     for (auto left = page.bits; left != 0; left &= left - 1) {
       const IdPage one{page.page, left & -left};
       if (older && (at->bits & one.bits) != 0)
-        copy_rows(one, at->existed, at->rows, out);
+        copy_rows(one, at->existed, at->rows, next);
       else
-        copy_rows(one, there, from, out);
+        copy_rows(one, there, from, next);
     }
   });
+  make_up(ids, Version::before, out, copy_width(), 1 + options_.slots);
 }
 
 SparseTable::Changed SparseTable::changed() const {
@@ -300,13 +316,14 @@ SparseTable::Changed SparseTable::changed() const {
 void SparseTable::follow(const Changed& changed, const float* rows) {
   write_undo(RowList{united(changed.rows, changed.gone)}, changed.gone.empty());
   blocks_.drop(RowList{changed.gone});
-  put_rows(RowList{changed.rows}, rows);
+  put_rows(RowList{changed.rows}, rows, version_ + 1);
   ++version_;
 }
 
 void SparseTable::clear() {
   blocks_.clear();
   version_ = 0;
+  sweep_.begin(0);
 }
 
 uint64_t SparseTable::bytes() const {

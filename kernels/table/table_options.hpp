@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/optimizer/idle_update.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,12 +23,24 @@ struct Eviction {
   bool any() const { return max_bytes > 0 || idle_steps > 0; }
 };
 
+/// Updates that rows without a gradient have, too (--sparse-updates exact).
+struct IdleUpdates {
+  IdleUpdate kind = IdleUpdate::stays; ///< such rows stay, also where lazy
+  OptimizerOptions rule = {};
+  /// The arguments of the update after so many, without pointers and count; a
+  /// pure function.
+  std::function<UpdateArgs(uint64_t updates)> moment = {};
+
+  bool any() const { return kind != IdleUpdate::stays; }
+};
+
 /// The shape of a table: rows of `width` values and as many of each slot.
 struct TableOptions {
   size_t width = 0;
   uint32_t slots = 0; ///< of optimizer state, which starts at zero
   InitialRows initial;
   Eviction eviction = {};
+  IdleUpdates idle = {}; ///< not beside eviction
 };
 
 } // namespace troupe

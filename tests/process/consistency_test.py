@@ -123,6 +123,15 @@ class Switching(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, r"^troupe: .*staleness:N.*\n$")
             run.process.terminate()
+        # Rows make up updates by the rates of steps.
+        with Run(*ROWS, "--workers", "2", "--steps", "2000", "--tables",
+                 "sparse", "--sparse-updates", "exact") as run:
+            run.wait_for_step(5)
+            done = switch(run, "staleness:2")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr,
+                             r"^troupe: .*--sparse-updates exact.*\n$")
+            run.process.terminate()
 
 
 class Stragglers(unittest.TestCase):

@@ -302,12 +302,13 @@ def draw_tables(draw, job, written_dense=False):
         return maybe(draw, 0.2, "--tables", "dense")
     if job.norms or written_dense:
         return ["--tables", "dense"]
-    if job.exact:
-        return maybe(draw, 0.5, "--tables", "dense")
     words = maybe(draw, 0.6, "--tables", draw.choice(("sparse", "dense",
                                                       "auto")))
+    if job.exact and "sparse" not in words:
+        return words
     if "dense" not in words:
-        words += maybe(draw, 0.2, "--table-fill")
+        if not job.exact:
+            words += maybe(draw, 0.2, "--table-fill")
         if not job.all_tables and job.model != "logreg":
             words += maybe(draw, 0.4, "--dense", "all_reduced")
     return words
@@ -395,9 +396,8 @@ def writes_dense(job, world):
     """Whether its checkpoints hold tables whole."""
     if not job.tables or "parameter_server" not in world:
         return job.tables
-    if "--tables" not in world:
-        return job.exact
-    return job.exact or world[world.index("--tables") + 1] == "dense"
+    kept = world[world.index("--tables") + 1] if "--tables" in world else "auto"
+    return kept == "dense" or job.exact and kept == "auto"
 
 
 def draw_free(draw, job):

@@ -31,6 +31,16 @@ SPARSE = [
     [*SERVED, *TWO, "--tables", "sparse", "--dense", "all_reduced"],
 ]
 EXACT = ["--sparse-updates", "exact"]
+# Rows make up the updates that they missed.
+EXACT_ROWS = [
+    [*SERVED, "--in-process", "--tables", "sparse", "--workers", "1", "--ps",
+     "1"],
+    [*SERVED, *TWO, "--tables", "sparse"],
+    [*SERVED, "--in-process", "--tables", "sparse", "--workers", "2", "--ps",
+     "3"],
+    [*SERVED, *TWO, "--tables", "sparse", "--chain", "2"],
+    [*SERVED, *TWO, "--tables", "sparse", "--dense", "all_reduced"],
+]
 
 
 class SparseUpdates(unittest.TestCase):
@@ -60,7 +70,8 @@ class SparseUpdates(unittest.TestCase):
         for job in self.jobs():
             found = []
             for kind, layouts in (([], REPLICAS + SPARSE),
-                                  (EXACT, [*REPLICAS, [*SERVED, *TWO]])):
+                                  (EXACT, [*REPLICAS, [*SERVED, *TWO],
+                                           *EXACT_ROWS])):
                 expected = train(*job, *kind, "--strategy", "one_device")
                 found.append(expected["weights_sha256"])
                 for layout in layouts:
@@ -84,13 +95,17 @@ class SparseUpdates(unittest.TestCase):
                                       r"tables .* has none; drop it\n\Z")
 
     def test_neither_changes_whoever_dies(self):
-        job = [*CLICKS, "dlrm", *RULES[0], "--eval-fraction", "0.1",
-               *self.steps(400)]
         deaths = ("ps:0", "worker:0", "ps:1")
-        for kind in ([], EXACT):
-            with self.subTest(kind=kind):
-                summary = train_under(*job, *kind, *SERVED, *TWO,
-                                      deaths=deaths)
+        for kind, rule, layout in (
+                ([], RULES[0], [*SERVED, *TWO]),
+                (EXACT, RULES[0], [*SERVED, *TWO]),
+                (EXACT, RULES[0], EXACT_ROWS[1]),
+                (EXACT, ["--optimizer", "momentum", "--lr-schedule",
+                         "inverse_sqrt"], EXACT_ROWS[3])):
+            job = [*CLICKS, "dlrm", *rule, "--eval-fraction", "0.1",
+                   *self.steps(400)]
+            with self.subTest(kind=kind, layout=layout):
+                summary = train_under(*job, *kind, *layout, deaths=deaths)
                 same(self, summary,
                      train(*with_steps(job, summary["steps"]), *kind,
                            "--strategy", "one_device"))
@@ -102,6 +117,8 @@ class SparseUpdates(unittest.TestCase):
                 ([], REPLICAS[0], REPLICAS[2]),
                 ([], SPARSE[0], REPLICAS[0]),
                 ([], SPARSE[0], SPARSE[2]),
+                (EXACT, EXACT_ROWS[1], REPLICAS[0]),
+                (EXACT, EXACT_ROWS[1], EXACT_ROWS[3]),
                 (EXACT, [*SERVED, *TWO], REPLICAS[1]),
                 (EXACT, REPLICAS[2], [*SERVED, *TWO])):
             expected = train(*job, "--steps", "30", *kind, "--strategy",
@@ -114,6 +131,36 @@ class SparseUpdates(unittest.TestCase):
                                 "--steps", "30")
                 self.assertEqual(summary["resumed_from"]["step"], 13)
                 same(self, summary, expected)
+
+    # Without decay zero gradients leave a row that nobody had as it is.
+    def test_rows_that_nobody_had_are_made_where_they_decay(self):
+        for decay in ("0", "0.01"):
+            job = [*CLICKS, "dlrm", "--optimizer", "adam", "--weight-decay",
+                   decay, *EXACT, *self.steps(20)]
+            with (self.subTest(decay=decay),
+                  tempfile.TemporaryDirectory() as folder):
+                kept = ["--checkpoint-dir", folder]
+                found = train(*with_steps(job, 7), *EXACT_ROWS[1], *kept)
+                rows = found["tables"]["rows"]
+                if decay == "0":
+                    self.assertLess(rows, 26 * 2000)
+                else:
+                    self.assertEqual(rows, 26 * 2000)
+                expected = train(*job, "--strategy", "one_device")
+                for layout in (EXACT_ROWS[3], REPLICAS[2]):
+                    same(self, train(*job, *layout, *kept, "--resume"),
+                         expected)
+
+    # Of a lazy run, whose checkpoint lacks rows that decay from then on.
+    def test_a_lazy_checkpoint_goes_on_exactly(self):
+        job = [*CLICKS, "dlrm", *RULES[0], *self.steps(20)]
+        ended = []
+        for layout in (EXACT_ROWS[1], REPLICAS[0]):
+            with tempfile.TemporaryDirectory() as folder:
+                kept = ["--checkpoint-dir", folder]
+                train(*with_steps(job, 5), *SPARSE[0], *kept)
+                ended.append(train(*job, *EXACT, *layout, *kept, "--resume"))
+        same(self, *ended)
 
     def test_another_kind_than_the_checkpoints_is_said(self):
         job = [*CLICKS, "dlrm", *self.steps(5), "--strategy", "one_device"]
@@ -128,8 +175,12 @@ class SparseUpdates(unittest.TestCase):
 
     def test_what_cannot_be_exact_is_refused(self):
         for flags, line in (
-                (["--tables", "sparse", *SERVED], "--tables dense"),
-                (["--table-bytes", "1000", *SERVED], "keeps all rows"),
+                (["--tables", "sparse", "--async", *SERVED], "--async"),
+                (["--tables", "sparse", "--clip-norm", "1", *SERVED],
+                 "--clip-norm"),
+                (["--tables", "sparse", "--optimizer", "lamb", *SERVED],
+                 "lamb"),
+                (["--table-bytes", "1000", *SERVED], "gives no row up"),
                 (["--dense", "all_reduced", *SERVED], "--sparse-updates")):
             done = subprocess.run(
                 [TROUPE, "train", *CLICKS, "dlrm", *EXACT, *flags],

@@ -115,6 +115,11 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.sample.classes = 0;
     options.sample.label = LabelKind::binary;
   }
+  if (scenario.exact) {
+    options.sparse_updates = "exact";
+    // Without decay rows are made on first use.
+    options.rule.weight_decay = virtual_ranks == 8 ? 0.0f : 0.1f;
+  }
   if (scenario.kind == Kind::dense_reduced)
     options.dense = "all_reduced";
   if (scenario.kind == Kind::scalars || scenario.clips)
@@ -130,11 +135,11 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
 
 void make_job(Scenario& scenario, uint32_t virtual_ranks) {
   using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t, int64_t, uint32_t,
-                         GradientKind, bool>;
+                         GradientKind, bool, bool>;
   static std::map<Key, std::shared_ptr<const Job>> jobs;
   auto& job = jobs[{scenario.kind, scenario.workers, scenario.shards,
                     scenario.chain, scenario.staleness, virtual_ranks,
-                    scenario.gradient(), scenario.clips}];
+                    scenario.gradient(), scenario.clips, scenario.exact}];
   if (!job)
     job = std::make_shared<const Job>(options_of(scenario, virtual_ranks));
   scenario.job = job;
@@ -281,6 +286,8 @@ Scenario scenario_of(uint64_t seed) {
     if (out.gradient() == GradientKind::counted)
       virtual_ranks = 4;
   }
+  out.exact = out.has_tables() && !out.free_rows
+              && Random{seed + 5'300'028}.below(2) == 0;
   make_job(out, virtual_ranks);
   return out;
 }
@@ -319,7 +326,7 @@ std::string Scenario::describe() const {
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
          + (free_rows ? ", free rows" : "") + (streams ? ", streams" : "")
-         + (clips ? ", clipped" : "")
+         + (clips ? ", clipped" : "") + (exact ? ", exact rows" : "")
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
          + (switches > 0 ? ", " + std::to_string(switches) + " switches" : "")
          + (reckless ? ", reckless" : "")

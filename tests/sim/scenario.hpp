@@ -94,6 +94,7 @@ struct Scenario {
   bool streams = false;   ///< replicas sum over these, not in memory
   bool clips = false;     ///< replicas: a norm over all variables in each step
   bool free_rows = false; ///< dense_reduced: they are applied on arrival
+  bool exact = false;     ///< rows have updates without a gradient, too
   /// The coordinator has a process of its own and a journal, and may die.
   bool kept = false;
   /// There are two of them, and three voters keep the journal.

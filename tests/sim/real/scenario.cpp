@@ -118,6 +118,11 @@ JobOptions options_of(const Scenario& scenario) {
     case Kind::tables:
       options.model = "logreg";
       options.tables = "sparse";
+      if (scenario.exact) {
+        options.sparse_updates = "exact";
+        options.rule.weight_decay = 0.1f;
+        break;
+      }
       options.optimizer = "adagrad";
       options.rule.kind = OptimizerKind::adagrad;
       break;
@@ -233,6 +238,7 @@ Scenario scenario_of(uint64_t seed) {
   out.chain = static_cast<uint32_t>(draw.between(1, 3));
   if (draw.below(3) == 0)
     out.changes = static_cast<uint32_t>(draw.between(1, 3));
+  out.exact = out.kind == Kind::tables && draw.chance(50);
   fill_in(out);
   return out;
 }
@@ -270,7 +276,8 @@ std::string Scenario::layout() const {
                                    "async", "bounded", "async tables"};
   return std::string{names[static_cast<int>(kind)]} + ", "
          + std::to_string(workers) + " workers, " + std::to_string(shards)
-         + " shards, chains of " + std::to_string(chain);
+         + " shards, chains of " + std::to_string(chain)
+         + (exact ? ", exact rows" : "");
 }
 
 std::string Scenario::describe() const {

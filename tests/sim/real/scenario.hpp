@@ -51,6 +51,7 @@ struct Scenario {
     bool tied = false;  ///< a transformer, whose table two stages use
   } stages;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
+  bool exact = false;   ///< rows have updates without a gradient, too
   std::shared_ptr<const Job> job;
   JobData data;
 

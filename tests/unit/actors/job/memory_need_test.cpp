@@ -60,6 +60,25 @@ BOOST_AUTO_TEST_CASE(shards_keep_two_banks_of_what_they_own) {
   BOOST_TEST(shards >= 6 * 4 * mib);
 }
 
+BOOST_AUTO_TEST_CASE(tables_count_where_all_rows_are_there) {
+  auto options = wide();
+  options.model = "dlrm";
+  options.data = "synthetic:clicks?samples=400&buckets=30000";
+  options.strategy = Strategy::parameter_server;
+  options.tables = "sparse";
+  const auto least = need_of(Job{options, 400}, {RoleKind::shard, 0}).variables;
+  options.sparse_updates = "exact"; // without decay they are made on first use
+  BOOST_TEST(need_of(Job{options, 400}, {RoleKind::shard, 0}).variables
+             == least);
+  options.rule.weight_decay = 0.1f;
+  const Job decays{options, 400};
+  uint64_t rows = 0;
+  for (auto table : decays.tables)
+    rows += 3 * decays.graph.parameters[table].size() * sizeof(float);
+  BOOST_TEST(rows > mib);
+  BOOST_TEST(need_of(decays, {RoleKind::shard, 0}).variables == least + rows);
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said_with_its_parts) {
   const Job job{wide(), 500};
   BOOST_TEST(misfit(job, {0, "", 0}) == "");
