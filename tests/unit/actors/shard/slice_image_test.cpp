@@ -34,7 +34,7 @@ Job exact_job() {
   options.tables = "sparse";
   options.sparse_updates = "exact";
   options.rule.weight_decay = 0.05f;
-  options.lr_schedule = LrSchedule::inverse_sqrt;
+  options.lr.schedule = LrSchedule::inverse_sqrt;
   options.devices = {"cpu:0"};
   options.steps = 100;
   options.samples = 64;
