@@ -40,7 +40,48 @@ struct Extent {
   bool whole = true;
 };
 
+/// A life's spans, as far as they count.
+struct Known {
+  Known(const RoleLife& life, TimeSpan run)
+    : waited(within(life.data, run)),
+      computed(within(life.compute, run)),
+      all(within(life.exchange, run)) {
+    computed.insert(computed.end(), waited.begin(), waited.end());
+    all.insert(all.end(), computed.begin(), computed.end());
+  }
+
+  std::vector<TimeSpan> waited;
+  std::vector<TimeSpan> computed; ///< and waited
+  std::vector<TimeSpan> all;
+};
+
+void append(std::vector<TimeSpan>& to, const std::vector<TimeSpan>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+BookedTime booked(std::vector<TimeSpan> waited, std::vector<TimeSpan> computed,
+                  std::vector<TimeSpan> all) {
+  BookedTime out;
+  const auto busy = covered(std::move(all));
+  const auto beside = covered(std::move(computed)); // exchange
+  out.data = covered(std::move(waited));
+  out.compute = beside - out.data;
+  out.exchange = busy - beside;
+  return out;
+}
+
+bool lies_in(TimeSpan span, TimeSpan run) {
+  return run.begin <= span.begin && span.begin <= span.end
+         && span.end <= run.end;
+}
+
 } // namespace
+
+BookedTime RoleLife::booked(TimeSpan within) const {
+  Known known{*this, within};
+  return troupe::booked(std::move(known.waited), std::move(known.computed),
+                        std::move(known.all));
+}
 
 const char* to_string(TimeCause cause) {
   constexpr std::array<const char*, time_causes> names{
@@ -55,27 +96,36 @@ TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
   const auto at = [&](TimeCause cause) -> int64_t& {
     return out[static_cast<size_t>(cause)];
   };
+  const auto add = [&](const BookedTime& booked) {
+    at(TimeCause::data) += booked.data;
+    at(TimeCause::compute) += booked.compute;
+    at(TimeCause::exchange) += booked.exchange;
+  };
   std::vector<TimeSpan> waited;
   std::vector<TimeSpan> computed; // and waited
   std::vector<TimeSpan> all;
   std::vector<Extent> extents;
   for (const auto& life : lives) {
-    const auto data = within(life.data, run);
-    auto compute = within(life.compute, run);
-    compute.insert(compute.end(), data.begin(), data.end());
-    auto own = within(life.exchange, run);
-    own.insert(own.end(), compute.begin(), compute.end());
+    const bool goes_back = life.earlier && lies_in(life.earlier->span, run);
+    const TimeSpan rest{goes_back ? life.earlier->span.end : run.begin,
+                        run.end};
+    const Known known{life, rest};
+    auto own = known.all;
+    if (goes_back) {
+      own.push_back(life.earlier->span);
+      add(life.earlier->booked);
+    }
     if (own.empty())
       continue;
-    Extent extent{own.front(), life.whole};
+    Extent extent{own.front(), life.whole || goes_back};
     for (const auto& span : own) {
       extent.from_to.begin = std::min(extent.from_to.begin, span.begin);
       extent.from_to.end = std::max(extent.from_to.end, span.end);
     }
     extents.push_back(extent);
-    waited.insert(waited.end(), data.begin(), data.end());
-    computed.insert(computed.end(), compute.begin(), compute.end());
-    all.insert(all.end(), own.begin(), own.end());
+    append(waited, known.waited);
+    append(computed, known.computed);
+    append(all, known.all);
   }
   std::ranges::sort(extents, {},
                     [](const Extent& x) { return x.from_to.begin; });
@@ -90,15 +140,11 @@ TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
     known = std::max(known, extent.from_to.end);
     first = false;
   }
-  const auto busy = covered(std::move(all));
-  const auto beside = covered(std::move(computed)); // exchange
-  at(TimeCause::data) = covered(std::move(waited));
-  at(TimeCause::compute) = beside - at(TimeCause::data);
-  at(TimeCause::exchange) = busy - beside;
-  int64_t booked = 0;
+  add(booked(std::move(waited), std::move(computed), std::move(all)));
+  int64_t sum = 0;
   for (const auto one : out)
-    booked += one;
-  at(TimeCause::idle) = run.end - run.begin - booked;
+    sum += one;
+  at(TimeCause::idle) = run.end - run.begin - sum;
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -26,6 +27,20 @@ struct TimeSpan {
   int64_t end = 0;
 };
 
+/// How long there was some of each, where spans overlap as in a ledger: data
+/// before compute, that before exchange.
+struct BookedTime {
+  int64_t data = 0;
+  int64_t compute = 0;
+  int64_t exchange = 0;
+};
+
+/// What a life did before the spans that are still known, booked already.
+struct EarlierTime {
+  TimeSpan span; ///< from its first one on
+  BookedTime booked;
+};
+
 /// One process of a role.
 struct RoleLife {
   std::vector<TimeSpan> compute;
@@ -34,6 +49,10 @@ struct RoleLife {
   /// or lives before it are not known.
   bool whole = true;
   std::vector<TimeSpan> data{}; ///< waits for samples, in compute or beside it
+  /// Of other spans only what comes after it counts.
+  std::optional<EarlierTime> earlier{};
+
+  BookedTime booked(TimeSpan within) const;
 };
 
 /// Nanoseconds by cause. Their sum is the run's length, whatever the spans are.

@@ -23,10 +23,6 @@ namespace {
 /// other is computed.
 constexpr uint64_t supplied_steps = 2;
 
-/// A recorder keeps no waits for samples that are shorter: those are as good as
-/// there.
-constexpr std::chrono::milliseconds shortest_wait{1};
-
 /// As a computation does that does not fit into the process's limit: the kernel
 /// refuses it (RLIMIT_AS).
 [[noreturn]] void ask_for_too_much() {
@@ -93,7 +89,7 @@ void LeafComputer::await_samples(uint64_t step, Lane& lane) {
     ~Wait() {
       const auto end = SteadyClock::now();
       lane.data_seconds += std::chrono::duration<double>{end - begin}.count();
-      if (flight != nullptr && end - begin >= shortest_wait)
+      if (flight != nullptr && end - begin >= shortest_data_wait)
         flight->record(Activity::data, begin, end, step + 1);
     }
   } wait{.step = step, .lane = lane, .flight = flight_.get()};

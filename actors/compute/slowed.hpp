@@ -36,7 +36,10 @@ public:
     auto took = SteadyClock::now() - begin;
     if (gate != nullptr)
       took -= gate->waited();
-    std::this_thread::sleep_for(took * (factor_ - 1) + faults_->delay());
+    const auto longer = took * (factor_ - 1) + faults_->delay();
+    std::this_thread::sleep_for(longer);
+    if constexpr (requires { result.slowed_seconds; })
+      result.slowed_seconds = std::chrono::duration<double>{longer}.count();
     return result;
   }
 

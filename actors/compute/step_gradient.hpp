@@ -55,6 +55,7 @@ struct StepGradient {
   /// Until samples were here, of the thread that waited longest; part of the
   /// others.
   double data_seconds = 0;
+  double slowed_seconds = 0; ///< that it took longer on purpose (Slowed)
   bool abandoned = false; ///< there is nothing of it
   /// A sum or a loss was not finite, and all of it was computed once more.
   bool computed_twice = false;

@@ -11,27 +11,34 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <new>
 
 namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '1'};
+constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '2'};
 constexpr auto suffix = ".flight";
 constexpr int max_lives = 1000;
+/// Spans: a quarter of those that are kept.
+constexpr uint64_t booked_at_once = FlightRecorder::capacity / 4;
 
 struct Head {
   std::array<char, 8> magic;
   uint64_t capacity;
   uint64_t process;
   int64_t to_unix_ns;
-  std::array<char, 64> role; ///< ends with zeros
+  std::array<char, 56> role; ///< ends with zeros
   std::array<char, 64> host; ///< the same
+  EarlierTime earlier;       ///< of no length: there is none
 };
+static_assert(sizeof(Head) == 192);
 
 using Slot = FlightRecorder::Slot;
 constexpr size_t slots_at = (sizeof(Head) + 63) / 64 * 64;
@@ -88,9 +95,25 @@ const char* to_string(Activity activity) {
   constexpr const char* names[] = {
     "compute", "pull",    "push",     "reduce",
     "serve",   "forward", "backward", "backward weights",
-    "update",  "data",    "read"};
+    "update",  "data",    "read",     "receive"};
   static_assert(std::size(names) == activities);
   return names[static_cast<size_t>(activity)];
+}
+
+RoleLife life_of(const std::vector<Span>& spans, int64_t added_ns) {
+  RoleLife out;
+  for (const auto& span : spans) {
+    const auto activity = span.activity;
+    auto& its = activity == Activity::data ? out.data
+                : activity == Activity::pull || activity == Activity::push
+                    || activity == Activity::reduce
+                    || activity == Activity::receive
+                  ? out.exchange
+                  : out.compute;
+    its.push_back({static_cast<int64_t>(span.begin_ns) + added_ns,
+                   static_cast<int64_t>(span.end_ns) + added_ns});
+  }
+  return out;
 }
 
 FlightRecorder::FlightRecorder(const std::string& folder,
@@ -146,6 +169,45 @@ void FlightRecorder::record(Activity activity, SteadyClock::time_point begin,
   const auto at = slots_at + number % capacity * sizeof slot;
   [[maybe_unused]] const auto wrote = ::pwrite(file_, &slot, sizeof slot,
                                                static_cast<off_t>(at));
+  if ((number + 1) % booked_at_once == 0 && number + 1 >= 3 * booked_at_once)
+    book(number + 1 - 3 * booked_at_once);
+}
+
+/// Spans that will be written over, though not yet.
+void FlightRecorder::book(uint64_t first) try {
+  const std::unique_lock guard{booking_, std::try_to_lock};
+  if (!guard)
+    return; // so many spans in so short a time: those are not booked
+  std::vector<Slot> slots(booked_at_once);
+  const auto size = slots.size() * sizeof(Slot);
+  if (::pread(file_, slots.data(), size,
+              static_cast<off_t>(slots_at + first % capacity * sizeof(Slot)))
+      != static_cast<ssize_t>(size))
+    return;
+  std::vector<Span> spans;
+  for (const auto& slot : slots)
+    if (slot.number > first && slot.number <= first + booked_at_once)
+      spans.push_back({slot.begin_ns, slot.end_ns, slot.step,
+                       static_cast<Activity>(slot.activity), slot.detail});
+  if (spans.empty())
+    return;
+  TimeSpan whole{std::numeric_limits<int64_t>::max(), 0};
+  for (const auto& span : spans) {
+    whole.begin = std::min(whole.begin, static_cast<int64_t>(span.begin_ns));
+    whole.end = std::max(whole.end, static_cast<int64_t>(span.end_ns));
+  }
+  auto sum = earlier_.value_or(EarlierTime{{whole.begin, whole.begin}, {}});
+  whole.begin = sum.span.end;
+  whole.end = std::max(whole.end, whole.begin);
+  const auto more = life_of(spans).booked(whole);
+  sum.span.end = whole.end;
+  sum.booked.data += more.data;
+  sum.booked.compute += more.compute;
+  sum.booked.exchange += more.exchange;
+  earlier_ = sum;
+  [[maybe_unused]] const auto wrote =
+    ::pwrite(file_, &sum, sizeof sum, offsetof(Head, earlier));
+} catch (const std::bad_alloc&) { // record() throws nothing
 }
 
 namespace {
@@ -159,6 +221,17 @@ constexpr auto no_flight = "is none, or of another version";
 /// No clock is further: decades of running, and of dates.
 constexpr int64_t furthest_ns = int64_t{1} << 60;
 
+/// Of some length, and no longer than that.
+bool is_sound(const EarlierTime& earlier) {
+  const auto& [span, booked] = earlier;
+  const auto lasted = [](int64_t ns) { return ns >= 0 && ns <= furthest_ns; };
+  return lasted(span.begin) && lasted(span.end) && span.begin < span.end
+         && lasted(booked.data) && lasted(booked.compute)
+         && lasted(booked.exchange)
+         && booked.data + booked.compute + booked.exchange
+              <= span.end - span.begin;
+}
+
 /// A recorder's flight without its spans. Errors: InputError where it is none.
 Flight flight_of(const char* bytes, const std::string& path) {
   Head head{};
@@ -166,8 +239,11 @@ Flight flight_of(const char* bytes, const std::string& path) {
   if (head.magic != magic || head.to_unix_ns < -furthest_ns
       || head.to_unix_ns / 4 > furthest_ns)
     refuse_flight(path, no_flight);
-  return {
+  Flight out{
     text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
+  if (is_sound(head.earlier))
+    out.earlier = head.earlier;
+  return out;
 }
 
 /// Takes the span of slot `index`, if it is one that a recorder writes there.

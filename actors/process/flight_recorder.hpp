@@ -1,11 +1,14 @@
 #pragma once
 
 #include "kernels/base/steady_clock.hpp"
+#include "strategies/time_ledger.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +27,9 @@ enum class Activity : uint8_t {
   update,           ///< a stage, or a tensor member
   data,             ///< a worker waits for samples; part of compute
   read,             ///< a reader reads and decodes what a worker asked for
+  receive, ///< a stage, or a tensor member, waits for what others send
 };
-inline constexpr size_t activities = 11;
+inline constexpr size_t activities = 12;
 const char* to_string(Activity activity);
 
 /// From when to when a role did something.
@@ -38,9 +42,10 @@ struct Span {
 };
 
 /// Keeps a role's last spans in a file of fixed size: they are there after its
-/// process was killed. Any thread; a span costs a write of 40 bytes to memory
-/// of the system's. A file that is truncated, or a disk that is full, costs the
-/// recording. (A mapped file would cost the process.)
+/// process was killed; and of those before, how long they took in all. Any
+/// thread; a span costs a write of 40 bytes to memory of the system's. A file
+/// that is truncated, or a disk that is full, costs the recording. (A mapped
+/// file would cost the process.)
 class FlightRecorder {
 public:
   static constexpr uint64_t capacity = 1 << 15; ///< spans
@@ -69,8 +74,12 @@ public:
   };
 
 private:
+  void book(uint64_t first);
+
   int file_ = -1;
   std::atomic<uint64_t> next_{0};
+  std::mutex booking_;
+  std::optional<EarlierTime> earlier_; ///< of its clock
 };
 
 /// What one process of a role left.
@@ -81,7 +90,13 @@ struct Flight {
   /// What is added to its clock for Unix time, as when it began.
   int64_t to_unix_ns = 0;
   std::vector<Span> spans; ///< by their begin
+  /// What came before, and maybe with the first of them, of its clock; nothing
+  /// as long as all spans are there.
+  std::optional<EarlierTime> earlier{};
 };
+
+/// What it did, as a ledger takes it; `added_ns` to its clock.
+RoleLife life_of(const std::vector<Span>& spans, int64_t added_ns = 0);
 
 /// Reads a file, which its process may be writing to. Spans that are half
 /// written, or that no recorder writes, are left out.
@@ -100,18 +115,28 @@ struct Flights {
 };
 Flights read_flights(const std::string& folder);
 
-/// Times what happens until it goes, for a recorder that may be null.
+/// A wait for samples that is shorter is part of computing.
+inline constexpr std::chrono::milliseconds shortest_data_wait{1};
+
+/// Times what happens until it goes, for a recorder that may be null; what is
+/// over sooner than `shortest` is not recorded.
 class SpanTimer {
 public:
   SpanTimer(FlightRecorder* recorder, Activity activity, uint64_t step,
-            uint32_t detail = 0)
-    : recorder_(recorder), activity_(activity), step_(step), detail_(detail) {
+            uint32_t detail = 0, SteadyClock::duration shortest = {})
+    : recorder_(recorder),
+      activity_(activity),
+      step_(step),
+      detail_(detail),
+      shortest_(shortest) {
     if (recorder_ != nullptr)
       begin_ = SteadyClock::now();
   }
   ~SpanTimer() {
-    if (recorder_ != nullptr)
-      recorder_->record(activity_, begin_, SteadyClock::now(), step_, detail_);
+    if (recorder_ == nullptr)
+      return;
+    if (const auto end = SteadyClock::now(); end - begin_ >= shortest_)
+      recorder_->record(activity_, begin_, end, step_, detail_);
   }
   SpanTimer(const SpanTimer&) = delete;
   SpanTimer& operator=(const SpanTimer&) = delete;
@@ -121,6 +146,7 @@ private:
   Activity activity_;
   uint64_t step_;
   uint32_t detail_;
+  SteadyClock::duration shortest_;
   SteadyClock::time_point begin_;
 };
 

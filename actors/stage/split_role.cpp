@@ -16,6 +16,12 @@
 #include <thread>
 
 namespace troupe {
+namespace {
+
+/// Others are not worth their place in a flight recorder.
+constexpr std::chrono::microseconds shortest_wait{20};
+
+} // namespace
 
 SplitRole::SplitRole(stage_actor::pointer self, const RoleContext& context)
   : self_(self),
@@ -61,6 +67,7 @@ stage_actor::behavior_type SplitRole::make_behavior() {
 void SplitRole::on(const Propose& proposal) {
   if (!gate_.propose(proposal.fence))
     return;
+  end_wait();
   outbox_.seal(proposal.fence);
   inbox_.clear();
   came_.clear();
@@ -249,6 +256,12 @@ void SplitRole::go_on() {
     return install_if_there();
   if (!course_.is_due())
     return;
+  do_what_is_due();
+  if (context_.flight)
+    book_wait();
+}
+
+void SplitRole::do_what_is_due() {
   switch (course_.phase()) {
     case StageCourse::Phase::waiting:
       return begin_step();
@@ -269,6 +282,30 @@ void SplitRole::go_on() {
     case StageCourse::Phase::failed:
       return;
   }
+}
+
+/// What is due and was not done lacks something of another role. Of gradients
+/// that peers sum the whole time is booked, by complete_if_there().
+void SplitRole::book_wait() {
+  using enum StageCourse::Phase;
+  const auto phase = course_.phase();
+  const bool waits = course_.is_due()
+                     && (phase == passing || phase == summing
+                         || phase == scaling);
+  if (!waits)
+    end_wait();
+  else if (!waiting_)
+    waiting_ = Clock::now();
+}
+
+void SplitRole::end_wait() {
+  if (!waiting_)
+    return;
+  const auto end = Clock::now();
+  if (end - *waiting_ >= shortest_wait)
+    context_.flight->record(Activity::receive, *waiting_, end,
+                            course_.version() + 1);
+  waiting_.reset();
 }
 
 void SplitRole::begin_step() {

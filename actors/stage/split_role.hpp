@@ -128,6 +128,10 @@ private:
   void on(const StageValues& values);
   std::optional<uint64_t> total_of(const StageValues& values) const;
 
+  void do_what_is_due();
+  void book_wait();
+  void end_wait();
+
   void begin_step();
   void give();
   void add_if_there();
@@ -160,6 +164,7 @@ private:
   uint64_t wanted_ = ~uint64_t{0};  ///< a version to show
   Clock::time_point began_;
   Clock::time_point summing_;
+  std::optional<Clock::time_point> waiting_; ///< since when, for what crosses
 };
 
 } // namespace troupe

@@ -91,6 +91,8 @@ Batch SplitSteps::gather(uint32_t rank, BatchMemory* memory) {
   Batch batch;
   if (memory != nullptr) {
     sampling_.indices(step_, rank, rows_);
+    const SpanTimer wait{context_.flight.get(), Activity::data, step_ + 1, rank,
+                         shortest_data_wait};
     context_.data.train->gather(rows_.data(), rows, *memory,
                                 DataPass{job_.options.seed,
                                          sampled.data_epoch});

@@ -192,6 +192,7 @@ private:
                               gradient ? gradient->data() : nullptr);
         });
         done.seconds = seconds_since(begin);
+        record_wait(pass.step, begin, done.passed.data_seconds);
         done.has_samples = passes_.has_samples(pass.step, pass.rank);
         parameters.reset(); // before anybody looks for free memory
         gradient.reset();
@@ -202,6 +203,16 @@ private:
           on_passed(pass, done, gradient);
       });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
+  }
+
+  /// With which a pass began.
+  void record_wait(uint64_t step, Clock::time_point begin,
+                   double seconds) const {
+    const auto end = begin
+                     + std::chrono::duration_cast<Clock::duration>(
+                       std::chrono::duration<double>{seconds});
+    if (context_.flight && end - begin >= shortest_data_wait)
+      context_.flight->record(Activity::data, begin, end, step + 1);
   }
 
   struct Computed {

@@ -78,7 +78,8 @@ void WorkerBase::trouble(const std::string& line) {
 
 bool WorkerBase::is_sound(const StepGradient& result) {
   metrics_.computed(result.seconds, result.data_seconds, result.computed_twice);
-  context_.record(Activity::compute, result.seconds, result.step + 1);
+  context_.record(Activity::compute, result.seconds + result.slowed_seconds,
+                  result.step + 1);
   if (!result.trouble.empty())
     trouble(result.trouble);
   return result.trouble.empty();

@@ -10,21 +10,16 @@
 namespace troupe {
 namespace {
 
-bool exchanges(Activity activity) {
-  return activity == Activity::pull || activity == Activity::push
-         || activity == Activity::reduce;
-}
-
 RoleLife life_of(const Flight& flight) {
-  RoleLife out;
-  for (const auto& span : flight.spans)
-    (span.activity == Activity::data ? out.data
-     : exchanges(span.activity)      ? out.exchange
-                                     : out.compute)
-      .push_back({static_cast<int64_t>(span.begin_ns) + flight.to_unix_ns,
-                  static_cast<int64_t>(span.end_ns) + flight.to_unix_ns});
+  auto out = life_of(flight.spans, flight.to_unix_ns);
   // A recorder that is full writes over its oldest.
   out.whole = flight.spans.size() < FlightRecorder::capacity;
+  if (flight.earlier) {
+    auto earlier = *flight.earlier;
+    earlier.span.begin += flight.to_unix_ns;
+    earlier.span.end += flight.to_unix_ns;
+    out.earlier = earlier;
+  }
   return out;
 }
 

@@ -98,8 +98,18 @@ class Data(Reports):
                 ([*SERVED, "--async"], ["ps:0", *members]),
                 (["--strategy", "multi_worker_mirrored", "--workers", "2"],
                  members),
+                (["--strategy", "central_storage", "--devices", "cpu:2"],
+                 members),
                 (["--strategy", "pipeline", "--stages", "2", "--processes"],
-                 ["stage:0", "stage:1"])):
+                 ["stage:0", "stage:1"]),
+                (["--strategy", "fully_sharded", "--workers", "2"],
+                 ["ps:0", "ps:1", *members]),
+                (["--strategy", "tensor", "--tensor", "2", "--processes"],
+                 ["tensor:0", "tensor:1"]),
+                (["--strategy", "hybrid", "--mesh", "data=2,stage=2",
+                  "--processes"], [f"stage:{i}" for i in range(4)]),
+                (["--strategy", "hybrid", "--mesh", "data=2,tensor=2",
+                  "--in-process"], [f"tensor:{i}" for i in range(4)])):
             with self.subTest(flags=flags):
                 run = self.report_of(*flags, "--steps", "30",
                                      "--eval-fraction", "0.2")
@@ -111,6 +121,28 @@ class Data(Reports):
                 self.assertIsNone(run["stopped"])
                 self.assertLessEqual(set(run["roles"]), set(roles))
                 self.assertIn("epoch", [x["kind"] for x in run["events"]])
+
+    def test_waiting_for_what_crosses_is_exchange(self):
+        run = self.report_of("--model", "sleep:12ms+4ms-64", "--strategy",
+                             "pipeline", "--stages", "2", "--processes",
+                             "--steps", "25")
+        self.check_ledger(run, ["stage:0", "stage:1"])
+        wall = run["wall_seconds"]
+        first, second = (run["ledger"]["roles"][f"stage:{i}"] for i in (0, 1))
+        # Each of 4 micro-batches has one pass forward and two halves backward.
+        self.assertGreater(first["compute"], 25 * 4 * 3 * 0.012)
+        self.assertGreater(second["exchange"], 0.4 * wall)
+        for spent in (first, second):
+            self.assertLess(spent["idle"], 0.25 * wall, run["ledger"])
+
+    def test_more_than_a_recorder_keeps_is_booked_all_the_same(self):
+        run = self.report_of("--model", "mlp:784-10", "--strategy", "pipeline",
+                             "--stages", "1", "--virtual-ranks", "64",
+                             "--steps", "400")
+        self.check_ledger(run, ["stage:0"])
+        spent = run["ledger"]["roles"]["stage:0"]
+        self.assertEqual(spent["unrecorded"], 0)
+        self.assertGreater(spent["compute"], 0.3 * run["wall_seconds"])
 
     def test_a_run_whose_metrics_nobody_reads_is_told_as_well(self):
         run = self.report_of("--strategy", "one_device", "--steps", "20",
@@ -325,6 +357,45 @@ class Drawn(Reports):
         self.check_nobody_was_asked(browser)
         if picture := os.environ.get("TROUPE_REPORT_PICTURE"):
             browser.picture(picture, (1280, 1250))
+
+    def what_if(self, *flags):
+        """What its report says would have been so many times as fast, and how
+        long the run took a step."""
+        path = self.path("run.html")
+        with Run(*JOB[:2], *flags, "--report", path) as run:
+            summary = run.finish()
+        browser = self.browse(path)
+        said = browser.value("""[...document.querySelectorAll("#if li")]
+            .map(line => line.textContent)""")
+        return said, summary["wall_seconds"] / summary["steps"]
+
+    def check_what_if(self, pattern, before, after):
+        """Done, it is what was said."""
+        said, slow = self.what_if(*before)
+        found = [re.match(pattern + r": some ([\d.]+) times", x) for x in said]
+        factor, = [float(x.group(1)) for x in found if x]
+        _, fast = self.what_if(*after)
+        self.assertGreater(factor, 1.2)
+        self.assertAlmostEqual(factor / (slow / fast), 1, delta=0.05,
+                               msg=f"said {factor}, measured {slow / fast}")
+
+    def test_what_is_said_would_be_faster_is(self):
+        slow = ["--slow-worker", "1:3"]
+        sleeps = ["--model", "sleep:20ms", "--processes", "--steps", "40"]
+        served = [*sleeps, "--strategy", "parameter_server", "--ps", "1",
+                  "--virtual-ranks", "6"]
+        self.check_what_if("Without worker:1",
+                           [*served, "--workers", "3", *slow],
+                           [*served, "--workers", "2"])
+        shared = [*sleeps, "--strategy", "fully_sharded", "--workers", "2",
+                  "--virtual-ranks", "2"]
+        self.check_what_if("With worker:1 as fast as worker:0",
+                           [*shared, *slow], shared)
+        staged = ["--strategy", "pipeline", "--stages", "2", "--processes",
+                  "--steps", "12"]
+        self.check_what_if("With stage:1 as fast as stage:0",
+                           [*staged, "--model", "sleep:10ms+30ms-64"],
+                           [*staged, "--model", "sleep:10ms+10ms-64"])
 
     def test_what_a_job_says_is_text(self):
         os.mkdir(self.path("<"))

@@ -115,6 +115,35 @@ BOOST_AUTO_TEST_CASE(what_was_written_over_is_not_called_a_start) {
   BOOST_TEST(booked(ledger, TimeCause::start) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(what_was_booked_before_is_added) {
+  RoleLife life{{{50, 60}, {65, 70}}, {{68, 80}}};
+  life.whole = false;
+  life.earlier = {{10, 55}, {5, 20, 10}};
+  const auto ledger = time_ledger({life}, {0, 100});
+  BOOST_TEST(booked(ledger, TimeCause::start) == 10);
+  BOOST_TEST(booked(ledger, TimeCause::data) == 5);
+  BOOST_TEST(booked(ledger, TimeCause::compute) == 20 + 5 + 5);
+  BOOST_TEST(booked(ledger, TimeCause::exchange) == 10 + 10);
+  BOOST_TEST(booked(ledger, TimeCause::unrecorded) == 0);
+  BOOST_TEST(sum(ledger) == 100);
+  // Of another run: nobody knows what of it was in this one.
+  const auto later = time_ledger({life}, {20, 100});
+  BOOST_TEST(booked(later, TimeCause::compute) == 10 + 5);
+  BOOST_TEST(booked(later, TimeCause::unrecorded) == 30);
+  BOOST_TEST(sum(later) == 80);
+}
+
+BOOST_AUTO_TEST_CASE(a_life_in_two_parts_is_booked_as_in_one) {
+  const RoleLife whole{
+    {{10, 30}, {40, 50}, {60, 90}}, {{25, 40}, {45, 65}}, true, {{12, 20}}};
+  auto rest = whole;
+  rest.whole = false;
+  rest.earlier = {{10, 50}, whole.booked({10, 50})};
+  BOOST_TEST(rest.earlier->booked.compute == 22);
+  BOOST_TEST(time_ledger({rest}, {0, 100}) == time_ledger({whole}, {0, 100}),
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_role_that_did_nothing_was_idle) {
   BOOST_TEST(booked(time_ledger({}, {0, 9}), TimeCause::idle) == 9);
   BOOST_TEST(sum(time_ledger({}, {9, 9})) == 0);

@@ -71,6 +71,42 @@ BOOST_AUTO_TEST_CASE(the_newest_spans_stay) {
   BOOST_TEST(spans.back().step == count);
 }
 
+BOOST_AUTO_TEST_CASE(spans_that_are_gone_are_booked) {
+  FlightRecorder recorder{path, "stage:0"};
+  const auto file = std::filesystem::directory_iterator {
+    path
+    } -> path().string();
+  const auto begin = SteadyClock::now();
+  const auto count = 3 * FlightRecorder::capacity + 5;
+  // Of ten microseconds it computes for five and waits for two.
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto at = begin + i / 2 * 10us;
+    if (i % 2 == 0)
+      recorder.record(Activity::forward, at, at + 5us, 1);
+    else
+      recorder.record(Activity::receive, at + 5us, at + 7us, 1);
+    if (i + 1 == FlightRecorder::capacity / 2)
+      BOOST_TEST(!read_flight(file).earlier.has_value());
+  }
+  const auto flight = read_flight(file);
+  BOOST_REQUIRE(flight.earlier.has_value());
+  auto life = life_of(flight.spans);
+  life.whole = false;
+  life.earlier = flight.earlier;
+  const auto from = flight.earlier->span.begin;
+  const auto ledger = time_ledger(
+    {life}, {from, from + static_cast<int64_t>(count / 2) * 10'000});
+  const auto of = [&](TimeCause cause) {
+    return ledger[static_cast<size_t>(cause)];
+  };
+  const auto rounds = static_cast<int64_t>(count / 2);
+  BOOST_TEST(of(TimeCause::compute) == rounds * 5'000);
+  BOOST_TEST(of(TimeCause::exchange) == rounds * 2'000);
+  BOOST_TEST(of(TimeCause::idle) == rounds * 3'000);
+  BOOST_TEST(of(TimeCause::unrecorded) == 0);
+  BOOST_TEST(read_newest_spans(file, 10).spans.size() == 10u);
+}
+
 BOOST_AUTO_TEST_CASE(the_newest_few_are_those_of_the_whole_file) {
   FlightRecorder recorder{path, "ps:0"};
   const auto file = std::filesystem::directory_iterator {
