@@ -59,6 +59,7 @@ public:
     of_role(roles, &LeaveRequest::role);
     of_role(roles, &FaultStruck::role);
     by<SnapshotSlice, RowSnapshot, StepShares>(roles);
+    by<Spreads>(roles | coordinators); // which pass it on
     by<Evaluation>(bit(Kind::evaluator));
     by<JobInfo, Propose, Activate, Pause, EndAt, SnapshotRequest, SnapshotTaken,
        Finish, LeaseGrant, Evaluate, RowPull, ArmFault>(coordinators);
@@ -116,7 +117,7 @@ private:
 
 /// A message that is added to the list needs a rule above, or to travel on
 /// links only; then count it here.
-constexpr int messages_considered = 81;
+constexpr int messages_considered = 83;
 static_assert(caf::id_block::troupe::end - caf::id_block::troupe::begin
                 == messages_considered,
               "say who may send the new message, in message_rules.cpp");

@@ -202,6 +202,10 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const CaughtUp& x) { on(x); },
     [this](const MetricsReport& x) { on(x); },
     [this](const Evaluation& x) { on(x); },
+    [this](const Spreads& x) {
+      if (x.job == options_.job_id)
+        observers_.tell(x);
+    },
     [this](const Attach& x) { on(x); },
     [this](const Detach&) { observers_.drop(self_->current_sender()); },
     [this](const RoleDied& x) { on(x); },

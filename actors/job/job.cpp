@@ -4,6 +4,7 @@
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/tensor_layers.hpp"
+#include "actors/job/update_watch.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
@@ -41,8 +42,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   digests, reduction, all_reduce, compress, plugin, server_filter, server_rule,
   bucket_mb, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
   optimizer, rule, clip_norm, dropout, precision, learning_rate, lr, seed, isa,
-  eval_every, join_deadline_ms, loss_ms, sample, samples, resume_from,
-  evaluates)
+  eval_every, histogram_every, join_deadline_ms, loss_ms, sample, samples,
+  resume_from, evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();
@@ -367,6 +368,8 @@ Job::Job(JobOptions given)
   lr.shape = options.lr;
   lr.base = options.learning_rate;
   lr.total_steps = total_steps;
+  if (options.histogram_every > 0)
+    updates = std::make_shared<UpdateWatch>(options.histogram_every, total_steps);
   // Without an exchange between ranks the attribute would do nothing.
   for (const auto& op : graph.ops)
     if (op.attributes.cross_replica && options.virtual_ranks > 1)

@@ -19,6 +19,7 @@ namespace troupe {
 
 class Beginning;
 class RemoteStore;
+class UpdateWatch;
 
 /// Train and evaluation samples of a job, loaded once per process and shared
 /// by its roles; `eval` may be null.
@@ -65,6 +66,8 @@ struct Job {
   std::string data_fit;
   /// Null: version 0, which the seed makes.
   std::shared_ptr<const Beginning> beginning;
+  /// Null: nobody watches updates.
+  std::shared_ptr<UpdateWatch> updates;
 
   /// Takes number and shape of the samples from the options; without a shape, a
   /// model that fits itself to the data is planned for its usual data.

@@ -1,5 +1,6 @@
 #include "actors/job/slice_update.hpp"
 
+#include "actors/job/update_watch.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 #include "kernels/optimizer/norms.hpp"
 
@@ -39,6 +40,18 @@ UpdateArgs slice_update(const Job& job, const Slice& slice, UpdateMoment moment,
   set_parameter(args, job.graph.parameters[slice.variable]);
   args.lazy = std::ranges::binary_search(job.lazy, slice.variable);
   return args;
+}
+
+void update_slice(const Job& job, const Slice& slice, uint64_t begin,
+                  uint64_t step, const UpdateArgs& args) {
+  update(job.options.rule, args);
+  updated_slice(job, slice, begin, step, args);
+}
+
+void updated_slice(const Job& job, const Slice& slice, uint64_t begin,
+                   uint64_t step, const UpdateArgs& args) {
+  if (job.updates && job.updates->is_due(step))
+    job.updates->saw(slice, begin, step, args);
 }
 
 std::vector<ScalarRoundKind> rounds_of(const JobOptions& options) {

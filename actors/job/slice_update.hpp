@@ -30,6 +30,14 @@ struct UpdateMoment {
 UpdateArgs slice_update(const Job& job, const Slice& slice, UpdateMoment moment,
                         const StepScalars& scalars = {});
 
+/// Updates elements of a slice, from `begin` of it on, by the job's rule; who
+/// watches the job's updates is told.
+void update_slice(const Job& job, const Slice& slice, uint64_t begin,
+                  uint64_t step, const UpdateArgs& args);
+/// Tells who watches, where code of the user's did it.
+void updated_slice(const Job& job, const Slice& slice, uint64_t begin,
+                   uint64_t step, const UpdateArgs& args);
+
 /// The scalars of a step are found in rounds, each of which asks all slices for
 /// block sums and ends with scalars that the next round, or the update, needs.
 enum class ScalarRoundKind : uint8_t { gradient_norm, trust_ratios };
@@ -78,7 +86,8 @@ StepScalars
 whole_scalars(const Job& job, Executor* executor, UpdateMoment moment,
               const std::function<void(const Slice&, UpdateArgs&)>& args_of);
 
-/// Updates all slices, rounds included; null executor: on this thread.
+/// Updates all slices, rounds included; null executor: on this thread. Nobody
+/// is told.
 void whole_update(
   const Job& job, Executor* executor, UpdateMoment moment,
   const std::function<void(const Slice&, UpdateArgs&)>& args_of);

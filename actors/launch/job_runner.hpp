@@ -32,6 +32,7 @@ struct RunResult {
 struct RunEvents {
   std::function<void(const Progress&)> progress;
   std::function<void(const DataEpochEnd&)> epoch;
+  std::function<void(const Spreads&)> spreads;
   std::function<void(const std::string& line)> note;
   /// Asked ten times a second; a non-empty reason ends the run early.
   std::function<std::string()> stop;

@@ -9,6 +9,7 @@
 #include "actors/control/refused_members.hpp"
 #include "actors/job/data_fingerprint.hpp"
 #include "actors/job/slice_update.hpp"
+#include "actors/job/update_watch.hpp"
 #include "actors/launch/job_request.hpp"
 #include "actors/launch/role_links.hpp"
 #include "actors/process/own_process.hpp"
@@ -45,6 +46,12 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
                                  const RoleContext& context,
                                  int state_descriptor) {
   const auto& job = *context.job;
+  if (job.updates)
+    job.updates->tell(
+      [coordinator = context.coordinator, id = context.job_id](Spreads x) {
+        x.job = id;
+        caf::anon_send(coordinator, std::move(x));
+      });
   caf::strong_actor_ptr actor;
   if (keeps_slices(context.role.kind)) {
     std::vector<uint32_t> slices;

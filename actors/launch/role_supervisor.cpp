@@ -53,6 +53,7 @@ public:
     return {
       [this](const Progress& x) { budget_.committed(x.step); },
       [](const DataEpochEnd&) {},
+      [](const Spreads&) {},
       [](const Note&) {},
       [this](const Finished&) { over_ = true; },
       [this](const ReplaceRole& x) { on(x); },

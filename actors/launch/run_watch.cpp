@@ -119,6 +119,10 @@ RunResult watch(caf::scoped_actor& self, const coordinator_actor& coordinator,
         if (events.epoch)
           events.epoch(x);
       },
+      [&](const Spreads& x) {
+        if (events.spreads)
+          events.spreads(x);
+      },
       [&](const Note& x) {
         if (events.note)
           events.note(x.line);

@@ -1,5 +1,7 @@
 #include "actors/replica/bank_update.hpp"
 
+#include "actors/job/update_watch.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -53,7 +55,8 @@ void BankUpdate::run(const VariableBanks& banks, UpdateMoment moment,
     auto args = slice_update(job_, slice, moment, scalars);
     args.count = last - first;
     point(banks, moment.step, first, sum + (first - begin), args);
-    update(job_.options.rule, args);
+    update_slice(job_, slice, first - job_.flat_offset(slice), moment.step,
+                 args);
   }
 }
 
@@ -64,6 +67,15 @@ void BankUpdate::whole(const VariableBanks& banks, UpdateMoment moment,
                  const auto at = job_.flat_offset(slice);
                  point(banks, moment.step, at, sum + at, args);
                });
+  if (!job_.updates || !job_.updates->is_due(moment.step))
+    return;
+  executor_.parallel_for(job_.plan.slices.size(), [&](size_t i, uint32_t) {
+    const auto& slice = job_.plan.slices[i];
+    const auto at = job_.flat_offset(slice);
+    auto args = slice_update(job_, slice, moment);
+    point(banks, moment.step, at, sum + at, args);
+    job_.updates->saw(slice, 0, moment.step, args);
+  });
 }
 
 StepScalars BankUpdate::scalars(const VariableBanks& banks, UpdateMoment moment,

@@ -179,6 +179,7 @@ void SliceWork::update(const Addend& gradient, UpdateMoment moment,
   args.state_out = target.state;
   args.state_stride = elements;
   apply_rule(args);
+  updated_slice(job_, slice(), 0, moment.step, args);
 }
 
 /// The rule goes element by element, so it may go in parts; user code sees the

@@ -176,7 +176,7 @@ std::string SplitSteps::update(const StepScalars& scalars) {
     const auto target = store_->begin(id);
     args.out = target.values;
     args.state_out = target.state;
-    troupe::update(job_.options.rule, args);
+    update_slice(job_, job_.plan.slices[id], 0, step_, args);
     store_->commit(id);
   });
   load(step_ + 1);

@@ -111,6 +111,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::Readmit))
 CAF_ADD_TYPE_ID(troupe, (troupe::StageValues))
 CAF_ADD_TYPE_ID(troupe, (troupe::RowsWanted))
 CAF_ADD_TYPE_ID(troupe, (troupe::RowsServed))
+CAF_ADD_TYPE_ID(troupe, (troupe::ValueSpread))
+CAF_ADD_TYPE_ID(troupe, (troupe::Spreads))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Completion)

@@ -192,6 +192,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   coordinator.report.clear();      // the same
   coordinator.flight = run.flight; // its page shows what is there
   coordinator.quiet = false;       // its lines are signs of life
+  if (coordinator.job.histogram_every > 0) // which it takes from what is given
+    coordinator.given.insert("histogram-every");
   write_config(config, coordinator);
   LaunchOptions launch;
   prepare_certificates(settings, folder, launch);

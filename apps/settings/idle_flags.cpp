@@ -200,6 +200,8 @@ void refuse_idle_flags(const Settings& settings, const Flags& flags) {
   check_metrics(settings, flags);
   check_optimizer(settings.job, flags);
   check_evaluation(settings, flags);
+  refuse_idle(flags, {"histogram-every"}, settings.tensorboard.empty(),
+              "without --tensorboard DIR; add it");
   refuse_idle(
     flags, {"checkpoint-every", "checkpoint-keep", "initial-weights", "resume"},
     settings.checkpoints.dir.empty(), "without --checkpoint-dir DIR; add it");

@@ -172,9 +172,14 @@ void add_output(std::vector<Flag>& flags) {
       "at the end, draw what each role did last, as a Chrome trace (Perfetto)",
       text(FIELD(timeline)));
   add(flags, on_train | on_plan, group, "tensorboard", "DIR", "none",
-      "write loss, rates, evaluations, graph and hyperparameters for "
-      "TensorBoard into a file here",
+      "write loss, rates, evaluations, histograms, graph and hyperparameters "
+      "for TensorBoard into a file here",
       text(FIELD(tensorboard)));
+  add(flags, on_train | on_plan | on_role, group, "histogram-every", "N",
+      "100 steps with --tensorboard",
+      "steps between histograms of weights and gradients for TensorBoard; 0: "
+      "none",
+      whole(FIELD(job.histogram_every), 0, 1'000'000'000'000'000));
   add(flags, on_train | on_plan, group, "log-level", "NAME", "warning",
       "error: no notes; warning: restarts and recoveries; info, debug: also "
       "what the roles' processes print",

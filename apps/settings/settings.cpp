@@ -173,6 +173,8 @@ void settle(Settings& settings, const Surroundings& surroundings) {
     job.cut.virtual_slices = 4;
   if (given("steps") && !given("epochs"))
     job.epochs = 0;
+  if (!settings.tensorboard.empty() && !given("histogram-every"))
+    job.histogram_every = 100;
   if (settings.command == "ctl move-slices")
     settings.change += ' ' + settings.from + ' ' + settings.to + ' '
                        + settings.slices;

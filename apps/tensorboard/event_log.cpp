@@ -39,7 +39,7 @@ bool is_removed(int handle) {
 } // namespace
 
 EventLog::EventLog(const std::string& folder, const Subject& subject)
-  : lr_(subject.lr) {
+  : lr_(subject.lr), spreads_(subject.graph) {
   const auto time = unix_seconds();
   path_ = folder + '/' + file_name(time);
   try {
@@ -69,11 +69,23 @@ void EventLog::attach(RunEvents& events) {
     if (next)
       next(x);
   };
+  events.spreads = [this](const auto& x) { show(x); };
   events.epoch = [this, next = std::move(events.epoch)](const auto& x) {
     show(x);
     if (next)
       next(x);
   };
+}
+
+void EventLog::show(const Spreads& spreads) {
+  const auto whole = spreads_.add(spreads);
+  if (!whole)
+    return;
+  std::vector<tensorboard::NamedSpread> named{
+    {"weights/" + whole->name, whole->values}};
+  if (whole->trained)
+    named.push_back({"gradients/" + whole->name, whole->gradient});
+  write(tensorboard::histogram_event(unix_seconds(), whole->step, named));
 }
 
 void EventLog::end(bool success) {

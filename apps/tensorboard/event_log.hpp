@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/launch/job_runner.hpp"
+#include "apps/tensorboard/spread_book.hpp"
 #include "kernels/graph/graph.hpp"
 #include "strategies/learning_rate.hpp"
 
@@ -10,8 +11,8 @@
 namespace troupe {
 
 /// A file of events in a folder that TensorBoard watches: loss, rates and
-/// learning rate as the run goes on, what held-out samples gave, the graph and
-/// the hyperparameters. Used by one thread at a time.
+/// learning rate as the run goes on, what held-out samples gave, how weights and
+/// gradients are spread, the graph and the hyperparameters. Used by one thread at a time.
 class EventLog {
 public:
   struct Subject {
@@ -32,11 +33,13 @@ public:
 private:
   void show(const Progress& progress);
   void show(const DataEpochEnd& epoch);
+  void show(const Spreads& spreads);
   void write(const std::string& event);
   void fail(const std::string& how);
 
   std::string path_;
   LrOptions lr_;
+  SpreadBook spreads_;
   int handle_ = -1;
   bool failed_ = false; ///< the user was told; the run goes on without it
   std::function<void(const std::string&)> note_;

@@ -59,6 +59,36 @@ std::string scalar_event(double time, uint64_t step,
   return event_at(time).whole(step_field, step).message(summary, all).bytes();
 }
 
+std::string histogram_event(double time, uint64_t step,
+                            const std::vector<NamedSpread>& spreads) {
+  ProtoMessage all;
+  for (const auto& [tag, spread] : spreads) {
+    // A bucket begins where the one before ends, so gaps are buckets, too.
+    std::vector<double> ends;
+    std::vector<double> counts;
+    for (size_t i = 0; i < spread.buckets.size(); ++i) {
+      const auto bucket = spread.buckets[i];
+      if (const auto begin = lower_end(bucket); i > 0 && ends.back() < begin) {
+        ends.push_back(begin);
+        counts.push_back(0);
+      }
+      ends.push_back(upper_end(bucket));
+      counts.push_back(static_cast<double>(spread.counts[i]));
+    }
+    ProtoMessage histogram, value;
+    histogram.real(1, spread.min)
+      .real(2, spread.max)
+      .real(3, static_cast<double>(spread.count))
+      .real(4, spread.sum)
+      .real(5, spread.sum_of_squares)
+      .reals(6, ends)
+      .reals(7, counts);
+    value.text(1, tag).message(5, histogram);
+    all.message(1, value);
+  }
+  return event_at(time).whole(step_field, step).message(summary, all).bytes();
+}
+
 std::string graph_event(double time, const Graph& graph) {
   std::map<uint32_t, std::string> maker; ///< of each value
   ProtoMessage all;

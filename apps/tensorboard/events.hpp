@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/graph/graph.hpp"
+#include "kernels/numbers/value_spread.hpp"
 
 #include <cstdint>
 #include <map>
@@ -24,6 +25,13 @@ struct Scalar {
 };
 std::string scalar_event(double time, uint64_t step,
                          const std::vector<Scalar>& scalars);
+
+struct NamedSpread {
+  std::string tag; ///< "weights/dense_0/weight"
+  ValueSpread spread;
+};
+std::string histogram_event(double time, uint64_t step,
+                            const std::vector<NamedSpread>& spreads);
 
 /// A node for each operator, and one for the samples.
 std::string graph_event(double time, const Graph& graph);

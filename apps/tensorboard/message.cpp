@@ -43,6 +43,16 @@ ProtoMessage& ProtoMessage::real32(uint32_t field, float value) {
   return *this;
 }
 
+/// Packed.
+ProtoMessage& ProtoMessage::reals(uint32_t field,
+                                  const std::vector<double>& values) {
+  key(field, length);
+  number(8 * values.size());
+  for (const auto value : values)
+    little(std::bit_cast<uint64_t>(value), 8);
+  return *this;
+}
+
 ProtoMessage& ProtoMessage::text(uint32_t field, std::string_view bytes) {
   key(field, length);
   number(bytes.size());

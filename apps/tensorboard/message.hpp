@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -13,6 +14,7 @@ public:
   ProtoMessage& whole(uint32_t field, uint64_t value);
   ProtoMessage& real(uint32_t field, double value);
   ProtoMessage& real32(uint32_t field, float value);
+  ProtoMessage& reals(uint32_t field, const std::vector<double>& values);
   /// Text, bytes, or a message within this one.
   ProtoMessage& text(uint32_t field, std::string_view bytes);
   ProtoMessage& message(uint32_t field, const ProtoMessage& inner) {

@@ -498,6 +498,8 @@ TRAIN = {
                          base=APART),
     "certificate-seconds": certificate_seconds,
     "tensorboard": writes("--tensorboard", "events"),
+    "histogram-every": tested("tests/process/tensorboard_test.py",
+                              "--histogram-every", "5"),
     "timeline": writes("--timeline", "trace.json"),
     "flight": writes("--flight", "flight"),
     "log-dir": writes("--log-dir", "logs", base=APART, suffix="/journal.db"),

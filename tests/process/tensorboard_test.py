@@ -1,9 +1,10 @@
 """--tensorboard of real runs: the file is a TFRecord file of tensorflow.Event,
 read here by the format's own rules, and by TensorBoard itself where Python has
 it (PyPI; TROUPE_PYTHON names another interpreter)."""
-# ctest: TIMEOUT 120
+# ctest: TIMEOUT 240
 
 import json
+import math
 import os
 import re
 import shutil
@@ -77,6 +78,44 @@ def fields(message):
             at += 4
 
 
+class Histogram:
+    def __init__(self, message):
+        found = dict(fields(message))
+        self.min, self.max, self.count, self.sum, self.squares = (
+            found[i] for i in range(1, 6))
+        self.ends, self.counts = (
+            struct.unpack(f"<{len(found[i]) // 8}d", found[i]) for i in (6, 7))
+
+    def shape(self):
+        """What does not depend on the order of a sum."""
+        return self.min, self.max, self.count, self.ends, self.counts
+
+
+def histograms_in(path):
+    """{tag: {step: Histogram}}"""
+    out = {}
+    for event in (dict(fields(x)) for x in records(path)):
+        for _, value in fields(event.get(5, b"")):
+            value = dict(fields(value))
+            if 5 in value:
+                steps = out.setdefault(value[1].decode(), {})
+                assert event[2] not in steps, value[1]
+                steps[event[2]] = Histogram(value[5])
+    return out
+
+
+def tensors_of(path):
+    """{name: its values} of a file of weights."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        head = json.loads(file.read(length))
+        data = file.read()
+    return {name: struct.unpack(
+        f"<{(x['data_offsets'][1] - x['data_offsets'][0]) // 4}f",
+        data[slice(*x["data_offsets"])])
+        for name, x in head.items() if name != "__metadata__"}
+
+
 class Tensorboard(OwnFolder):
     def events_of(self, *flags):
         """The file of a run, and its summary."""
@@ -106,7 +145,7 @@ class Tensorboard(OwnFolder):
                 tag = value[1].decode()
                 if tag.startswith("_hparams_"):
                     sessions.append(value)
-                else:
+                elif 5 not in value:  # no histogram
                     scalars.setdefault(tag, []).append((event[2], value[2]))
         self.assertEqual(scalars["loss"][-1][0], summary["steps"])
         self.assertTrue(all(abs(x - 0.01) < 1e-8
@@ -134,6 +173,94 @@ class Tensorboard(OwnFolder):
             "--processes")
         self.check(path, summary, b"parameter_server")
 
+    def histograms_of(self, *flags):
+        """With the weights at the end."""
+        logs, weights = self.path("events"), self.path("w.safetensors")
+        shutil.rmtree(logs, ignore_errors=True)
+        with Run(*JOB[:2], "--seed", "7", *flags, "--tensorboard", logs,
+                 "--save", weights) as run:
+            run.finish()
+        name, = os.listdir(logs)
+        return histograms_in(os.path.join(logs, name)), tensors_of(weights)
+
+    def check_histogram(self, found, values):
+        self.assertEqual(found.count, len(values))
+        self.assertEqual((found.min, found.max), (min(values), max(values)))
+        self.assertAlmostEqual(found.sum, math.fsum(values), 6)
+        self.assertAlmostEqual(found.squares,
+                               math.fsum(x * x for x in values), 6)
+        self.assertEqual(list(found.ends), sorted(set(found.ends)))
+        begin = -math.inf
+        for end, count in zip(found.ends, found.counts):
+            # The end of one that is below 0 may be its own last value.
+            self.assertEqual(count, sum(begin < x <= end if end < 0 else
+                                        begin <= x < end for x in values))
+            begin = end
+
+    def test_histograms_are_those_of_weights_and_gradients(self):
+        lr = 0.25
+        found, weights = self.histograms_of(
+            *JOB[2:4], "--strategy", "one_device", "--optimizer", "sgd", "--lr",
+            str(lr), "--steps", "12", "--histogram-every", "1")
+        self.assertEqual(sorted(found), sorted(
+            f"{what}/{name}" for what in ("weights", "gradients")
+            for name in weights))
+        for name, values in weights.items():
+            steps = found["weights/" + name]
+            self.assertEqual(list(steps), list(range(1, 13)))
+            self.check_histogram(steps[12], values)
+            for step in range(2, 13):  # w' = w - lr * g
+                self.assertAlmostEqual(
+                    steps[step - 1].sum - steps[step].sum,
+                    lr * found["gradients/" + name][step].sum, 4)
+
+    def test_histograms_are_the_same_under_every_strategy(self):
+        job = ["--model", "mlp:784-64-64-10", "--virtual-slices", "4",
+               "--steps", "20", "--histogram-every", "8"]
+        expected, _ = self.histograms_of("--strategy", "one_device", *job)
+        self.assertEqual({tuple(x) for x in expected.values()}, {(8, 16, 20)})
+        for flags in (
+                ["mirrored", "--devices", "cpu:2"],
+                ["mirrored", "--devices", "cpu:2", "--clip-norm", "1000"],
+                ["central_storage", "--devices", "cpu:2"],
+                ["multi_worker_mirrored", "--workers", "2"],
+                ["parameter_server", "--workers", "2", "--ps", "2", "--chain",
+                 "2", "--partitioner", "max_size:65536"],
+                ["fully_sharded", "--workers", "2"],
+                ["pipeline", "--stages", "2", "--processes"],
+                ["tensor", "--tensor", "2", "--processes"],
+                ["hybrid", "--mesh", "data=2,stage=2"]):
+            with self.subTest(flags=flags):
+                found, _ = self.histograms_of("--strategy", *flags, *job)
+                self.assertEqual({(tag, step): x.shape()
+                                  for tag, steps in found.items()
+                                  for step, x in steps.items()},
+                                 {(tag, step): x.shape()
+                                  for tag, steps in expected.items()
+                                  for step, x in steps.items()})
+
+    def test_of_tables_that_are_sparse_there_are_none(self):
+        logs = self.path("events")
+        with Run("--data", "synthetic:clicks?samples=2000&buckets=100",
+                 "--model", "dlrm", "--optimizer", "adagrad", "--strategy",
+                 "parameter_server", "--workers", "2", "--ps", "1", "--steps",
+                 "10", "--async", "--histogram-every", "5", "--tensorboard",
+                 logs) as run:
+            run.finish()
+        name, = os.listdir(logs)
+        found = histograms_in(os.path.join(logs, name))
+        self.assertTrue(found)
+        self.assertFalse([x for x in found if "embedding" in x or "table" in x],
+                         list(found))
+
+    def test_none_are_written_where_none_are_wished(self):
+        found, _ = self.histograms_of(*JOB[2:4], "--strategy", "one_device",
+                                      "--steps", "5", "--histogram-every", "0")
+        self.assertEqual(found, {})
+        self.assertRegex(troupe("train", *JOB, "--histogram-every", "5",
+                                status=2),
+                         r"^troupe: --histogram-every.*--tensorboard DIR.*\n$")
+
     def test_tensorboard_itself_reads_it(self):
         python = os.environ.get("TROUPE_PYTHON", sys.executable)
         if subprocess.run([python, "-c", "import tensorboard"], check=False,
@@ -148,12 +275,18 @@ found.Reload()
 print(json.dumps({"scalars": {tag: [[x.step, x.value]
                                     for x in found.Scalars(tag)]
                               for tag in found.Tags()["scalars"]},
+                  "histograms": {tag: [[x.step, x.histogram_value.num,
+                                        sum(x.histogram_value.bucket)]
+                                       for x in found.Histograms(tag)]
+                                 for tag in found.Tags()["histograms"]},
                   "nodes": len(found.Graph().node),
                   "plugins": list(found.summary_metadata)}))
 """, path], capture_output=True, text=True, timeout=100, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(found["scalars"]["loss"][-1][0], summary["steps"])
         self.assertGreater(found["nodes"], 3)
+        self.assertEqual(found["histograms"]["gradients/dense_0/weight"],
+                         [[summary["steps"], 784 * 64, 784 * 64]])
         self.assertIn("_hparams_/session_start_info", found["plugins"])
 
     # It was silent: what is removed can be written to.

@@ -2,6 +2,7 @@
 
 #include "actors/wire/messages/fields.hpp"
 #include "actors/wire/tensor_view.hpp"
+#include "kernels/numbers/value_spread.hpp"
 
 #include <string>
 #include <vector>
@@ -73,6 +74,17 @@ struct DataEpochEnd {
   double samples_per_second = 0;
   std::vector<Measure> evaluation; ///< empty: not evaluated
 };
+/// How values of a variable are spread after a step, and the mean gradients
+/// that they were updated by: of its elements from `begin` on.
+struct Spreads {
+  uint64_t job = 0;
+  uint64_t step = 0; ///< from 1
+  uint32_t variable = 0;
+  uint64_t begin = 0;
+  uint64_t elements = 0;
+  ValueSpread values;
+  ValueSpread gradient;
+};
 /// A line worth showing: an address, a recovery, a restart.
 struct Note {
   std::string line;
@@ -104,6 +116,14 @@ TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
 TROUPE_INSPECT(DataEpochEnd, TROUPE_FIELD(data_epoch), TROUPE_FIELD(step),
                TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
                TROUPE_FIELD(evaluation))
+TROUPE_INSPECT(ValueSpread, TROUPE_FIELD(count), TROUPE_FIELD(min),
+               TROUPE_FIELD(max), TROUPE_FIELD(sum),
+               TROUPE_FIELD(sum_of_squares), TROUPE_FIELD(buckets),
+               TROUPE_FIELD(counts))
+TROUPE_INSPECT(Spreads, TROUPE_FIELD(job), TROUPE_FIELD(step),
+               TROUPE_FIELD(variable), TROUPE_FIELD(begin),
+               TROUPE_FIELD(elements), TROUPE_FIELD(values),
+               TROUPE_FIELD(gradient))
 TROUPE_INSPECT(Note, TROUPE_FIELD(line))
 TROUPE_INSPECT(Finished, TROUPE_FIELD(status), TROUPE_FIELD(line),
                TROUPE_FIELD(summary))
