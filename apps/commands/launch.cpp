@@ -73,7 +73,8 @@ int run_launch(const Settings& settings) {
     return print_kubernetes(settings);
   const auto job = job_of(settings.launch);
   // The plan needs no data: the roles are the same for any number of samples.
-  Cluster cluster{settings.launch, Job{job.job, job.job.global_batch}.plan};
+  Cluster cluster{settings.launch, Job{job.job, job.job.global_batch}.plan,
+                  job.min_workers};
   if (settings.launch.dry_run) {
     std::fputs(cluster.describe().c_str(), stdout);
     return 0;

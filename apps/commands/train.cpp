@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -153,8 +154,13 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
     run.events.note(line);
   const bool shows = settings.log_level == "info"
                      || settings.log_level == "debug";
+  if (hosts)
+    run.events.reshape = [hosts] { return hosts->wish(); };
   run.events.stop = [&] {
-    for (const auto& line : output.take_notes())
+    auto lines = output.take_notes();
+    if (hosts)
+      std::ranges::move(hosts->take_notes(), std::back_inserter(lines));
+    for (const auto& line : lines)
       if (run.events.note)
         run.events.note(line);
     if (shows)

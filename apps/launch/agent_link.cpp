@@ -84,7 +84,8 @@ std::string AgentLink::coordinator_for(const std::string& coordinator) const {
 
 void AgentLink::begin() {
   const std::lock_guard guard{mutex_};
-  connect();
+  if (state_ == State::down)
+    connect();
 }
 
 /// `mutex_` is held.
@@ -100,6 +101,9 @@ void AgentLink::connect() {
   sent_ = false;
   failure_.clear();
   here_.reset();
+  listens_.clear();
+  not_listening_.clear();
+  ways_.reset();
   began_ = Clock::now();
   const std::weak_ptr<AgentLink> own = weak_from_this();
   child_ = options_.processes->start(
@@ -124,6 +128,11 @@ bool AgentLink::settled(std::string& why) const {
 std::optional<AgentLink::Here> AgentLink::here() const {
   const std::lock_guard guard{mutex_};
   return here_;
+}
+
+bool AgentLink::is_here() const {
+  const std::lock_guard guard{mutex_};
+  return state_ == State::here;
 }
 
 /// `mutex_` is held.

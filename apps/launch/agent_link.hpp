@@ -84,11 +84,12 @@ public:
   /// What that host is to call a coordinator that listens there.
   std::string coordinator_for(const std::string& coordinator) const;
 
-  /// Connects, and does not wait.
+  /// Connects, unless it is connected, and does not wait.
   void begin();
   /// Whether it is here, or will not be (then `why` is filled).
   bool settled(std::string& why) const;
   std::optional<Here> here() const;
+  bool is_here() const;
   /// Opens a port there; listens() is empty as long as it has none, or `why`
   /// is filled.
   void listen();

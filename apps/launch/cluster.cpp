@@ -34,6 +34,13 @@ constexpr milliseconds after_failure{1'000};
 /// An agent's own deadline for a way comes first, but where its host is busy.
 constexpr std::chrono::seconds ways_deadline{3};
 constexpr milliseconds end_deadline{2'000};
+/// Once there are as many hosts as are needed, others have so long to be among
+/// the first.
+constexpr milliseconds for_others{2'000};
+/// Between two tries to reach a host, and before the first one to a host that
+/// has gone, or does not reach others.
+constexpr std::chrono::seconds seek_period{5};
+constexpr std::chrono::seconds gone_period{10};
 /// Certificates hold from an hour before they are made on.
 constexpr double early_s = 3'500;
 constexpr uint64_t longest_hosts_file = uint64_t{1} << 24;
@@ -88,13 +95,23 @@ std::vector<HostSlots> hosts_of(const LaunchFlags& flags,
 
 } // namespace
 
-Cluster::Cluster(const LaunchFlags& flags, Plan plan)
+Cluster::Cluster(const LaunchFlags& flags, Plan plan, uint32_t min_workers)
   : flags_(flags),
     plan_(std::move(plan)),
     placement_(hosts_of(flags, addresses_)) {
   std::string mistake;
-  if (!placement_.place(plan_, mistake))
+  if (flags_.least_hosts > 0) {
+    HostPool pool{placement_.hosts(),
+                  {flags_.least_hosts, flags_.most_hosts,
+                   std::max<uint32_t>(1, plan_.owners)}};
+    if (mistake = pool.refusal(plan_, min_workers); !mistake.empty())
+      throw UsageError("launch: " + mistake);
+    elastic_ = std::make_shared<ElasticHosts>(
+      std::move(pool),
+      static_cast<uint32_t>(plan_.of_kind(RoleKind::worker).size()));
+  } else if (!placement_.place(plan_, mistake)) {
     throw UsageError("launch: " + mistake);
+  }
   file_.version = version;
   file_.path = flags_.remote_path;
   file_.own_path = !flags_.remote_path.empty();
@@ -131,6 +148,8 @@ std::string Cluster::describe() const {
                     + (flags_.address.empty() ? std::string{"ADDRESS"}
                                               : flags_.address)
                     + ":PORT --certificates MEMORY, with the flags of train\n";
+  if (elastic_)
+    return out + describe_elastic();
   const auto& hosts = placement_.hosts();
   for (size_t host = 0; host < hosts.size(); ++host) {
     const auto roles = placement_.on(host);
@@ -166,6 +185,31 @@ std::string Cluster::describe() const {
   for (const auto& way : ways)
     out += ", " + way;
   return out + "\n";
+}
+
+std::string Cluster::describe_elastic() const {
+  std::string out;
+  for (size_t host = 0; host < placement_.hosts().size(); ++host) {
+    const auto& of = placement_.hosts()[host];
+    out += of.name + ", " + std::to_string(of.slots) + " slots\n  "
+           + (is_here(host)
+                ? std::string{"troupe node"}
+                : joined(ssh_words(words_of(flags_.ssh),
+                                   flags_.connect_deadline_s, of.name,
+                                   (file_.own_path
+                                      ? file_.path
+                                      : usual_remote_path("SHA256"))
+                                     + " node"),
+                         " "))
+           + '\n';
+  }
+  out += "with " + std::to_string(flags_.least_hosts) + " of these hosts, "
+         + std::to_string(flags_.most_hosts) + " at most, as they come:\n";
+  for (const auto& role : plan_.roles)
+    if (role.role.kind == RoleKind::shard || role.role.kind == RoleKind::worker
+        || role.role.kind == RoleKind::reader)
+      out += "    troupe role " + to_string(role.role) + '\n';
+  return out;
 }
 
 /// The bytes of this program: read once, whatever happens to its file.
@@ -225,7 +269,199 @@ bool Cluster::wait_for(const std::function<bool()>& condition,
   return true;
 }
 
+bool Cluster::takes_part(size_t host) const {
+  return elastic_ ? elastic_->pool().is_there(host) : placement_.used(host);
+}
+
+std::set<std::pair<size_t, size_t>> Cluster::pairs() const {
+  if (!elastic_)
+    return placement_.links(plan_);
+  std::set<std::pair<size_t, size_t>> out;
+  const auto pool = elastic_->pool();
+  for (size_t one = 0; one < links_.size(); ++one)
+    for (size_t other = one + 1; other < links_.size(); ++other)
+      if (pool.is_there(one) && pool.is_there(other))
+        out.insert({one, other});
+  return out;
+}
+
+/// As many as are needed, and who else is there by then. Returns false where it
+/// is to stop.
+bool Cluster::meet_some() {
+  using Clock = std::chrono::steady_clock;
+  std::vector<Clock::time_point> next(links_.size());
+  std::optional<Clock::time_point> enough;
+  Names failures(links_.size());
+  const auto look = [&] {
+    size_t here = 0;
+    bool all = true;
+    const auto now = Clock::now();
+    for (size_t host = 0; host < links_.size(); ++host) {
+      std::string why;
+      const bool settled = links_[host]->settled(why);
+      here += links_[host]->is_here() ? 1 : 0;
+      all = all && settled;
+      if (!why.empty())
+        failures[host] = why;
+      if (!settled || why.empty())
+        continue;
+      if (next[host] == Clock::time_point{})
+        next[host] = now + seek_period;
+      else if (now > next[host]) {
+        next[host] = {};
+        links_[host]->begin();
+      }
+    }
+    if (here >= flags_.least_hosts && !enough)
+      enough = now;
+    return enough && (all || now - *enough > for_others);
+  };
+  for (const auto& link : links_)
+    link->begin();
+  const std::chrono::seconds deadline{flags_.connect_deadline_s};
+  if (!wait_for(look, deadline + for_others))
+    return false;
+  size_t here = 0;
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (links_[host]->is_here()) {
+      ++here;
+      failures[host].clear();
+      elastic_->came(host);
+    }
+  if (here >= flags_.least_hosts)
+    return true;
+  std::erase(failures, std::string{});
+  throw InputError("--hosts asks for " + std::to_string(flags_.least_hosts)
+                   + " hosts, and " + std::to_string(here)
+                   + " are there after "
+                   + std::to_string(flags_.connect_deadline_s)
+                   + " s (--connect-deadline-s): " + joined(failures, "; "));
+}
+
+/// Roles get their hosts; who is not here is looked for from now on.
+void Cluster::begin_elastic() {
+  std::vector<RoleId> roles;
+  for (auto kind : {RoleKind::shard, RoleKind::reader, RoleKind::worker})
+    for (const auto& role : plan_.of_kind(kind))
+      roles.push_back(role.role);
+  elastic_->place(roles);
+  const auto pool = elastic_->pool();
+  const std::lock_guard guard{mutex_};
+  seeks_.resize(links_.size());
+  for (size_t host = 0; host < links_.size(); ++host)
+    seeks_[host].state = pool.is_there(host) ? Seek::State::in_use
+                                             : Seek::State::connecting;
+  seeks_hosts_ = true;
+}
+
+void Cluster::say(std::string line) {
+  const std::lock_guard guard{mutex_};
+  notes_.push_back(std::move(line));
+}
+
+std::vector<std::string> Cluster::take_notes() {
+  const std::lock_guard guard{mutex_};
+  return std::exchange(notes_, {});
+}
+
+std::string Cluster::wish() {
+  return elastic_ ? elastic_->wish() : std::string{};
+}
+
+void Cluster::look_for_hosts() {
+  for (size_t host = 0; host < seeks_.size(); ++host)
+    look_for(host);
+}
+
+/// It is tried again later. What was said already is not said again.
+void Cluster::refuse(size_t host, const std::string& why) {
+  auto& seek = seeks_[host];
+  seek.state = Seek::State::away;
+  seek.next = std::chrono::steady_clock::now() + seek_period;
+  if (seek.why != why)
+    say(links_[host]->name() + " is not taken: " + why);
+  seek.why = why;
+}
+
+void Cluster::look_for(size_t host) {
+  auto& seek = seeks_[host];
+  const auto& link = links_[host];
+  const auto now = std::chrono::steady_clock::now();
+  std::string why;
+  switch (seek.state) {
+    case Seek::State::in_use:
+      if (link->is_here() && elastic_->pool().is_there(host))
+        return;
+      elastic_->went(host);
+      seek = {Seek::State::away, now + gone_period, {}};
+      say(link->name()
+          + " has gone: its roles go to other hosts, or wait for one");
+      return;
+    case Seek::State::away:
+      if (now < seek.next)
+        return;
+      link->begin(); // it may be here again by itself
+      seek.state = Seek::State::connecting;
+      return;
+    case Seek::State::connecting:
+      if (!link->settled(why))
+        return;
+      if (why.empty())
+        try {
+          check_clocks();
+          const auto here = link->here();
+          if (any_way_ && here && !here->client.empty())
+            link->reach_coordinator_at(here->client);
+          if (is_here(host) && link->address().empty())
+            link->be_reached_at(any_way_ ? first_own_address() : coordinator_);
+        } catch (const InputError& mistake) {
+          why = mistake.what();
+        }
+      if (!why.empty())
+        return refuse(host, why);
+      link->listen();
+      seek.state = Seek::State::opening;
+      return;
+    case Seek::State::opening: {
+      if (!link->is_here())
+        return refuse(host, "the connection ended");
+      doors_[host] = link->listens(why);
+      if (!why.empty())
+        return refuse(host, why);
+      if (doors_[host].empty())
+        return;
+      Names places;
+      if (const auto at = elastic_->coordinator(); !at.empty())
+        places.push_back(link->coordinator_for(at));
+      for (size_t other = 0; other < links_.size(); ++other)
+        if (elastic_->pool().is_there(other))
+          places.push_back(doors_[other]);
+      link->try_ways(places);
+      seek.state = Seek::State::trying;
+      return;
+    }
+    case Seek::State::trying: {
+      if (!link->is_here())
+        return refuse(host, "the connection ended");
+      const auto ways = link->ways();
+      if (!ways)
+        return;
+      for (const auto& way : *ways)
+        if (!way.why.empty())
+          return refuse(host, "it does not reach " + way.at + ": " + way.why);
+      elastic_->came(host);
+      seek = {Seek::State::in_use, {}, {}};
+      const auto roles = elastic_->pool().on(host);
+      say(link->name() + " (" + link->address() + ") is there"
+          + (roles.empty() ? "" : ": " + to_string(roles)));
+      return;
+    }
+  }
+}
+
 bool Cluster::meet() {
+  if (elastic_)
+    return meet_some();
   for (size_t host = 0; host < links_.size(); ++host)
     if (placement_.used(host))
       links_[host]->begin();
@@ -280,6 +516,7 @@ std::string Cluster::settle_addresses() {
   if (coordinator.empty())
     coordinator = clients.empty() ? "127.0.0.1" : *clients.begin();
   const bool any = flags_.address.empty() && clients.size() > 1;
+  any_way_ = any;
   if (any) // each host reaches this machine by another way
     coordinator = std::ranges::any_of(clients,
                                       [](const std::string& x) {
@@ -295,6 +532,7 @@ std::string Cluster::settle_addresses() {
       links_[host]->reach_coordinator_at(
         here && !here->client.empty() ? here->client : first_own_address());
   }
+  coordinator_ = coordinator;
   return coordinator;
 }
 
@@ -303,7 +541,7 @@ std::string Cluster::settle_addresses() {
 bool Cluster::open_doors() {
   doors_.assign(links_.size(), {});
   for (size_t host = 0; host < links_.size(); ++host)
-    if (placement_.used(host))
+    if (takes_part(host))
       links_[host]->listen();
   const auto open = [&] {
     bool all = true;
@@ -317,7 +555,7 @@ bool Cluster::open_doors() {
         throw InputError(links_[host]->name() + ": " + why
                          + "; name one that it has as address= in "
                            "--hosts-file");
-      all = all && (!doors_[host].empty() || !placement_.used(host));
+      all = all && (!doors_[host].empty() || !takes_part(host));
     }
     return all;
   };
@@ -335,7 +573,7 @@ Cluster::places_for(size_t host, const std::string& coordinator) const {
   std::map<std::string, std::string> out;
   out[links_[host]->coordinator_for(coordinator)] =
     "the coordinator on this machine";
-  for (const auto& [one, other] : placement_.links(plan_))
+  for (const auto& [one, other] : pairs())
     if (one == host || other == host) {
       const auto there = one == host ? other : one;
       out[doors_[there]] = links_[there]->name();
@@ -349,7 +587,7 @@ Cluster::Names Cluster::closed_ways(const std::string& coordinator,
   Names out;
   all = true;
   for (size_t host = 0; host < links_.size(); ++host) {
-    if (!placement_.used(host))
+    if (!takes_part(host))
       continue;
     std::string why;
     links_[host]->settled(why);
@@ -380,7 +618,7 @@ bool Cluster::try_ways(const std::string& coordinator) {
   }
   const auto at = own->at();
   for (size_t host = 0; host < links_.size(); ++host) {
-    if (!placement_.used(host))
+    if (!takes_part(host))
       continue;
     Names places;
     for (const auto& [place, whose] : places_for(host, at))
@@ -416,6 +654,8 @@ Cluster::open(const Credentials& authority,
   stop_ = stop;
   signer_ = std::make_shared<MemberSigner>(authority);
   make_links();
+  if (elastic_)
+    elastic_->use(links_);
   pulse_ = std::thread{[this] { pulse(); }};
   if (!meet())
     return {};
@@ -423,14 +663,19 @@ Cluster::open(const Credentials& authority,
   auto coordinator = settle_addresses();
   if (!try_ways(coordinator))
     return {};
+  if (elastic_)
+    begin_elastic();
   for (size_t host = 0; host < links_.size(); ++host)
-    if (placement_.used(host) && note)
-      note(links_[host]->name() + " (" + links_[host]->address()
-           + "): " + to_string(placement_.on(host)));
+    if (takes_part(host) && note)
+      note(links_[host]->name() + " (" + links_[host]->address() + "): "
+           + to_string(elastic_ ? elastic_->pool().on(host)
+                                : placement_.on(host)));
   return coordinator;
 }
 
 std::shared_ptr<HostProcesses> Cluster::of(RoleId role) {
+  if (elastic_)
+    return elastic_;
   const std::lock_guard guard{mutex_};
   return links_.at(placement_.host_of(role));
 }
@@ -445,6 +690,10 @@ void Cluster::revoked(const MemberName& name, int64_t until) {
 }
 
 void Cluster::end() {
+  {
+    const std::lock_guard guard{mutex_};
+    seeks_hosts_ = false;
+  }
   for (const auto& link : links_)
     link->end();
   processes_->wait_all(static_cast<uint64_t>(end_deadline.count()));
@@ -456,6 +705,11 @@ void Cluster::pulse() {
     guard.unlock();
     for (const auto& link : links_)
       link->pulse();
+    guard.lock();
+    const bool seeks = seeks_hosts_ && !over_;
+    guard.unlock();
+    if (seeks)
+      look_for_hosts();
     guard.lock();
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/launch/agent_link.hpp"
+#include "apps/launch/elastic_hosts.hpp"
 #include "apps/launch/ssh_words.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/process/role_hosts.hpp"
@@ -12,20 +13,24 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace troupe {
 
 /// The hosts of `troupe launch`, each by way of an agent that the system's ssh
-/// starts there; "localhost" is this machine, without ssh.
+/// starts there; "localhost" is this machine, without ssh. With --hosts MIN:MAX
+/// it begins with those that are there, and others come and go.
 class Cluster : public RoleHosts {
 public:
   /// Decides which role goes where; touches no host.
-  /// Errors: InputError where hosts cannot be read, UsageError where the job
-  /// does not fit on them.
-  Cluster(const LaunchFlags& flags, Plan plan);
+  /// `min_workers`: as RunOptions. Errors: InputError where hosts cannot be
+  /// read, UsageError where the job does not fit on them.
+  Cluster(const LaunchFlags& flags, Plan plan, uint32_t min_workers);
   ~Cluster() override;
 
   /// What would be started where, a command a line.
@@ -35,6 +40,8 @@ public:
   open(const Credentials& authority, const std::function<std::string()>& stop,
        const std::function<void(const std::string& line)>& note) override;
   std::shared_ptr<HostProcesses> of(RoleId role) override;
+  std::string wish() override;
+  std::vector<std::string> take_notes() override;
   void pause(bool stands) override;
   void revoked(const MemberName& name, int64_t until) override;
   void end() override;
@@ -42,7 +49,24 @@ public:
 private:
   using Names = std::vector<std::string>;
 
+  /// How a host that comes later, or again, is taken in.
+  struct Seek {
+    enum class State { away, connecting, opening, trying, in_use };
+    State state = State::away;
+    std::chrono::steady_clock::time_point next{}; ///< to connect to it again
+    std::string why{};                            ///< said of it last
+  };
+
   bool is_here(size_t host) const;
+  bool takes_part(size_t host) const;
+  std::set<std::pair<size_t, size_t>> pairs() const;
+  std::string describe_elastic() const;
+  bool meet_some();
+  void begin_elastic();
+  void look_for_hosts();
+  void look_for(size_t host);
+  void refuse(size_t host, const std::string& why);
+  void say(std::string line);
   Names command_on(size_t host) const;
   std::shared_ptr<const std::string> program();
   void make_links();
@@ -70,6 +94,12 @@ private:
   std::shared_ptr<const std::string> bytes_; ///< of the program, once asked for
   std::condition_variable changed_;
   bool over_ = false;
+  bool seeks_hosts_ = false; ///< those of the beginning are there
+  Names notes_;
+  std::shared_ptr<ElasticHosts> elastic_; ///< null: hosts are those named
+  std::vector<Seek> seeks_;               ///< by host; of the pulse's thread
+  std::string coordinator_;               ///< where hosts are to reach it
+  bool any_way_ = false; ///< each host reaches this machine by another
   std::vector<std::shared_ptr<AgentLink>> links_; ///< by host
   Names doors_; ///< HOST:PORT that a host has opened for a while, by host
   std::thread pulse_;

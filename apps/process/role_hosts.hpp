@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -26,6 +27,10 @@ public:
   open(const Credentials& authority, const std::function<std::string()>& stop,
        const std::function<void(const std::string& line)>& note) = 0;
   virtual std::shared_ptr<HostProcesses> of(RoleId role) = 0;
+  /// A change of the running job that hosts which came or went ask for, as
+  /// RunEvents::reshape; and what they have to say. Empty: none.
+  virtual std::string wish() { return {}; }
+  virtual std::vector<std::string> take_notes() { return {}; }
   /// All roles stand still, or go on.
   virtual void pause(bool stands) = 0;
   /// What that member was given until then holds no longer.

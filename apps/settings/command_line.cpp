@@ -134,6 +134,29 @@ void take_checkpoint(CommandLine& line, Words& rest) {
   rest.erase(rest.begin());
 }
 
+bool is_range(const std::string& text) {
+  const auto colon = text.find(':');
+  const auto is_number = [](const std::string& word) {
+    return !word.empty()
+           && word.find_first_not_of("0123456789") == std::string::npos;
+  };
+  return colon != std::string::npos && is_number(text.substr(0, colon))
+         && is_number(text.substr(colon + 1));
+}
+
+/// -H names hosts, and so does --hosts, or how many of them.
+void tell_hosts_apart(Words& rest) {
+  for (size_t i = 0; i < rest.size(); ++i) {
+    auto& word = rest[i];
+    if (word == "-H")
+      word = "--hosts";
+    else if (word == "--hosts" && i + 1 < rest.size() && is_range(rest[i + 1]))
+      word = "--hosts-between";
+    else if (word.starts_with("--hosts=") && is_range(word.substr(8)))
+      word = "--hosts-between=" + word.substr(8);
+  }
+}
+
 /// Reads `chaos [flags] -- train …` and `launch -H HOSTS -- train …`.
 void take_job(CommandLine& line, Words& rest) {
   const auto dashes = std::find(rest.begin(), rest.end(), "--");
@@ -203,8 +226,7 @@ void take_operand(CommandLine& line, Words& rest) {
   } else if (line.command == "chaos" || line.command == "launch") {
     take_job(line, rest);
     if (line.command == "launch")
-      std::replace(rest.begin(), rest.end(), std::string{"-H"},
-                   std::string{"--hosts"});
+      tell_hosts_apart(rest);
     return;
   } else if (line.command == "help") {
     line.topic = operand;

@@ -111,6 +111,20 @@ std::vector<Flag> launch_flags() {
       "the same, a host a line: NAME slots=N address=A; the address is the one "
       "by which other hosts reach it",
       text(FIELD(launch.hosts_file)).set);
+  add("hosts-between", "MIN:MAX", "all of them",
+      "begin once MIN of the hosts are there, take others up to MAX as they "
+      "come, and go on when one goes; also --hosts MIN:MAX; for "
+      "parameter_server with --workers MIN:MAX",
+      [](Settings& s, const std::string& value) {
+        const auto colon = value.find(':');
+        if (colon == std::string::npos)
+          throw UsageError("expected MIN:MAX");
+        constexpr uint32_t most = 10'000;
+        s.launch.least_hosts = static_cast<uint32_t>(
+          parse_whole(value.substr(0, colon), 1, most));
+        s.launch.most_hosts = static_cast<uint32_t>(
+          parse_whole(value.substr(colon + 1), 1, most));
+      });
   add("address", "A", "as the hosts see it",
       "by which they reach the coordinator on this machine, in digits",
       [](Settings& s, const std::string& value) {

@@ -820,6 +820,10 @@ OTHERS = {
     "launch": {
         "hosts": line(r"localhost, 2 of 3 slots", "launch", "--hosts",
                       "localhost:3", *DRY),
+        "hosts-between": line(
+            r"with 1 of these hosts, 2 at most", "launch", "-H",
+            "localhost:2,h1:3", "--hosts", "1:2", "--dry-run", "--", "train",
+            *DATA, "--strategy", "parameter_server", "--workers", "1:2"),
         "hosts-file": line(r"no-such.txt", "launch", "--hosts-file",
                            "no-such.txt", *DRY, status=1),
         "address": line(r"--listen 10\.0\.0\.1:PORT", "launch -H a:2",

@@ -36,11 +36,13 @@ def hash_of_one_device(*flags):
 
 
 class LaunchHosts(OwnFolder):
+    OTHERS = 2  # hosts besides the launcher's, which is 0
+
     def setUp(self):
         super().setUp()
-        self.hosts = Hosts(3)
+        self.hosts = Hosts(1 + self.OTHERS)
         self.addCleanup(self.hosts.close)
-        self.sshd = Sshd(self, self.hosts, self.folder, 2)
+        self.sshd = Sshd(self, self.hosts, self.folder, self.OTHERS)
 
     def command(self, where="h1:3,h2:3", flags=(), seconds="60"):
         return [*self.hosts.on(0), TROUPE, "launch", "-H", where, "--ssh",
@@ -75,20 +77,20 @@ class LaunchHosts(OwnFolder):
         wait_for(lambda: self.step(run) >= step, f"step {step}")
 
     def roles(self):
-        return {role: pid for host in (0, 1, 2)
+        return {role: pid for host in range(1 + self.OTHERS)
                 for role, pid in self.sshd.roles(host).items()}
 
     def nothing_is_left(self):
         def left():
-            return [words for host in (0, 1, 2)
+            return [words for host in range(1 + self.OTHERS)
                     for _, words in self.sshd.processes(host)] + [
-                        port for host in (0, 1, 2)
+                        port for host in range(1 + self.OTHERS)
                         for port in self.sshd.ports(host)]
         end = time.monotonic() + 15
         while left() and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(left(), [])
-        for host in (1, 2):
+        for host in range(1, 1 + self.OTHERS):
             self.assertEqual(
                 [x for x in glob.glob(f"{self.sshd.home(host)}/**/*",
                                       recursive=True, include_hidden=True)
