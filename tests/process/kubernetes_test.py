@@ -12,6 +12,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -33,6 +34,46 @@ JOBS = {
     "stages": ["--strategy", "pipeline", "--stages", "2"],
     "shared": ["--strategy", "fully_sharded", "--workers", "2"]}
 NAME = "job"
+# What custom resource definition podmonitors.monitoring.coreos.com (of operator
+# 0.91.0, and 0.93.0) says of the fields that are used here: of an object its fields, with *
+# those that it must have; of a list what is in it; of a text its pattern.
+DURATION = (r"(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?"
+            r"(([0-9]+)s)?(([0-9]+)ms)?)")
+KEY_OF_SECRET = {"key*": ".*", "name": ".*"}
+POD_MONITOR = {
+    "apiVersion": r"monitoring\.coreos\.com/v1", "kind": "PodMonitor",
+    "metadata": {"name": ".*", "namespace": ".*", "labels": {"": ".*"}},
+    "spec*": {
+        "selector*": {"matchLabels": {"": ".*"}},
+        "podMetricsEndpoints": [{
+            "port": ".*", "scheme": "http|https|HTTP|HTTPS",
+            "interval": DURATION,
+            "authorization": {"credentials": KEY_OF_SECRET, "type": ".*"},
+            "tlsConfig": {"ca": {"secret": KEY_OF_SECRET}, "serverName": ".*"},
+        }]}}
+
+
+def misfits(value, rule, place="it"):
+    """Where a value is not as a rule has it, which is written as above."""
+    if isinstance(rule, str):
+        if not isinstance(value, str) or not re.fullmatch(rule, value):
+            yield f"{place} is {value!r}"
+    elif isinstance(rule, list):
+        for i, one in enumerate(value if isinstance(value, list) else [None]):
+            yield from misfits(one, rule[0], f"{place}[{i}]")
+    elif not isinstance(value, dict):
+        yield f"{place} is no object"
+    else:
+        fields = {name.rstrip("*"): of for name, of in rule.items()}
+        for name in rule:
+            if name.endswith("*") and name[:-1] not in value:
+                yield f"{place} has no {name[:-1]}"
+        for name, one in value.items():
+            if name in fields or "" in fields:
+                yield from misfits(one, fields.get(name, fields.get("")),
+                                   f"{place}.{name}")
+            else:
+                yield f"{place} has a field {name}"
 
 
 def manifest(*job, flags=()):
@@ -276,6 +317,66 @@ class Kubernetes(OwnFolder):
                           text)
         self.assertEqual(len(keys), 1 + 2 + 2)
         self.assertEqual(len(set(keys)), len(keys))
+
+    def test_the_monitor_is_one_for_prometheus_operator(self):
+        for flags in ([], ["--namespace", "team"]):
+            _, objects = manifest(*DIGITS, *JOBS["served"], flags=flags)
+            monitor, = by_kind(objects, "PodMonitor").values()
+            self.assertEqual(list(misfits(monitor, POD_MONITOR)), [])
+        # What it would refuse is seen.
+        for change in (
+                lambda x: x["spec"].pop("selector"),
+                lambda x: x["spec"].update(endpoints=[]),
+                lambda x: x["spec"]["podMetricsEndpoints"][0].update(
+                    interval="5 s"),
+                lambda x: x["spec"]["podMetricsEndpoints"][0].update(
+                    scheme="tls"),
+                lambda x: x["spec"]["podMetricsEndpoints"][0].update(port=1),
+                lambda x: x["spec"]["podMetricsEndpoints"][0]["authorization"]
+                ["credentials"].pop("key")):
+            _, objects = manifest(*DIGITS, *JOBS["served"])
+            monitor, = by_kind(objects, "PodMonitor").values()
+            change(monitor)
+            self.assertEqual(len(list(misfits(monitor, POD_MONITOR))), 1)
+
+    def test_the_objects_pass_the_schemas_of_kubernetes(self):
+        """By kubernetes-validate (PyPI), of its newest version; the monitor by
+        the definition that TROUPE_POD_MONITOR_CRD names."""
+        python = os.environ.get("TROUPE_PYTHON", sys.executable)
+        if subprocess.run([python, "-c", "import kubernetes_validate, yaml"],
+                          check=False, capture_output=True).returncode != 0:
+            self.skipTest("no kubernetes-validate here")
+        for way, flags in JOBS.items():
+            text, objects = manifest(*DIGITS, *flags)
+            done = subprocess.run([python, "-c", """
+import os, sys, jsonschema, kubernetes_validate, yaml
+count = 0
+for one in yaml.safe_load_all(sys.stdin):
+    if one["kind"] != "PodMonitor":
+        kubernetes_validate.validate(
+            one, kubernetes_validate.latest_version(), strict=True)
+        count += 1
+    elif path := os.environ.get("TROUPE_POD_MONITOR_CRD"):
+        with open(path) as file:
+            version, = yaml.safe_load(file)["spec"]["versions"]
+        schema = version["schema"]["openAPIV3Schema"]
+
+        def close(x):  # as a cluster does, which drops other fields
+            if isinstance(x, dict):
+                if "properties" in x:
+                    x.setdefault("additionalProperties", False)
+                for inner in x.values():
+                    close(inner)
+            if isinstance(x, list):
+                for inner in x:
+                    close(inner)
+        close(schema)
+        jsonschema.validate(one, schema)
+        count += 1
+print(count)
+"""], input=text, capture_output=True, text=True, timeout=100, check=False)
+            self.assertEqual(done.returncode, 0, f"{way}: {done.stderr}")
+            self.assertGreaterEqual(int(done.stdout), len(objects) - 1)
 
     def test_a_pod_that_is_replaced_keeps_what_it_renewed(self):
         _, objects = manifest(*DIGITS, *JOBS["served"])
