@@ -5,6 +5,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -72,6 +73,43 @@ class Setup(unittest.TestCase):
         self.assertIn("its files are not those of the release", line)
         self.assertIn(str(archive), line)
         self.assertFalse(list((self.folder / "cache").glob("caf-source*")))
+
+    def shell(self, script, **variables):
+        """What a script prints, and how long until its end is read."""
+        began = time.monotonic()
+        done = subprocess.run(
+            ["bash", "-c", "set -euo pipefail\n" + script], cwd=ROOT,
+            capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, "TROUPE_PROGRESS_S": "0.5",
+                 "FOLDER": str(self.folder), **variables})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout, time.monotonic() - began
+
+    def test_a_build_says_how_far_it_is(self):
+        said, _ = self.shell("""
+program=here logs=$FOLDER
+source cmake/steps
+{ for i in 1 2 3 4; do echo "[$i/4] compiling"; sleep 0.6; done; } \\
+  | watch_build "$FOLDER/log"
+""")
+        self.assertRegex(said, r"(?m)^building    \[1/4\], \d s$")
+        self.assertRegex(said, r"(?m)^building    \[[34]/4\], \d s$")
+        self.assertEqual((self.folder / "log").read_text().count("\n"), 4)
+
+    def test_so_does_a_set_up_and_nothing_of_it_is_left(self):
+        source = """
+cache=$FOLDER compiler=g++ variant=release root=$PWD quiet=%d
+source cmake/caf_steps
+run_long 'doing it' "$FOLDER/log" sh -c 'echo done; sleep 1.2'
+! run_long 'failing' "$FOLDER/log" false
+"""
+        said, _ = self.shell(source % 0)
+        self.assertRegex(said, r"\A(setup: doing it, \d s\n){1,2}\Z")
+        self.assertEqual(self.shell(source % 1)[0], "")
+        self.assertEqual((self.folder / "log").read_text(), "done\n" * 2)
+        # Whoever reads is not kept by what waits for the next line.
+        _, took = self.shell(source % 0, TROUPE_PROGRESS_S="20")
+        self.assertLess(took, 10)
 
     def test_an_archive_that_is_not_there_is_named(self):
         line = self.refused("--caf-only", TROUPE_CAF_ARCHIVE="/no/such.tar.gz")
