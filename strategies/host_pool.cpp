@@ -48,8 +48,9 @@ std::string HostPool::refusal(const Plan& plan, uint32_t min_workers) const {
 }
 
 void HostPool::came(size_t host) {
-  if (std::exchange(there_[host], true))
+  if (there_[host])
     return;
+  there_[host] = true;
   order_.push_back(host);
 }
 
@@ -67,9 +68,9 @@ size_t HostPool::there() const {
 
 /// Those that came first have roles.
 bool HostPool::takes(size_t host) const {
-  const auto end = order_.begin()
-                   + static_cast<ptrdiff_t>(
-                     std::min(order_.size(), options_.most));
+  const auto end =
+    order_.begin()
+    + static_cast<ptrdiff_t>(std::min(order_.size(), options_.most));
   return std::find(order_.begin(), end, host) != end;
 }
 

@@ -93,6 +93,11 @@ void wait_for_samples(const StepView& view, std::vector<RoleId>& awaited,
       if (std::ranges::find(all, reader) == all.end())
         all.push_back(reader);
   }
+  // Who was asked first may have been silent, and another one is asked now.
+  for (const auto& reader : view.readers)
+    if (!all.empty() && is_silent(view, reader)
+        && std::ranges::find(all, reader.role) == all.end())
+      all.push_back(reader.role);
   awaited.insert(awaited.end(), all.begin(), all.end());
 }
 

@@ -56,7 +56,7 @@ struct StepGradient {
   /// others.
   double data_seconds = 0;
   double slowed_seconds = 0; ///< that it took longer on purpose (Slowed)
-  bool abandoned = false; ///< there is nothing of it
+  bool abandoned = false;    ///< there is nothing of it
   /// A sum or a loss was not finite, and all of it was computed once more.
   bool computed_twice = false;
   std::string trouble; ///< nor was it then: the user's line

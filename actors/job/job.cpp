@@ -369,7 +369,8 @@ Job::Job(JobOptions given)
   lr.base = options.learning_rate;
   lr.total_steps = total_steps;
   if (options.histogram_every > 0)
-    updates = std::make_shared<UpdateWatch>(options.histogram_every, total_steps);
+    updates = std::make_shared<UpdateWatch>(options.histogram_every,
+                                            total_steps);
   // Without an exchange between ranks the attribute would do nothing.
   for (const auto& op : graph.ops)
     if (op.attributes.cross_replica && options.virtual_ranks > 1)

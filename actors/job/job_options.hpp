@@ -114,7 +114,7 @@ struct JobOptions {
   LrShape lr;
   uint64_t seed = 0;
   std::string isa = "auto";
-  uint64_t eval_every = 1; ///< epochs; 0: at the end only
+  uint64_t eval_every = 1;      ///< epochs; 0: at the end only
   uint64_t histogram_every = 0; ///< steps; 0: nobody asks how values lie
   uint64_t join_deadline_ms = 30'000;
   /// Without a sign of life for so long a member counts as lost; 0: a second

@@ -130,8 +130,7 @@ private:
   bool hear(Noted noted, milliseconds patience = milliseconds{50}) {
     bool heard = true;
     self_->receive([&](const Progress& x) { step_ = x.step; },
-                   [](const DataEpochEnd&) {},
-                   [](const Spreads&) {},
+                   [](const DataEpochEnd&) {}, [](const Spreads&) {},
                    [&](const Note& x) { noted(x.line); },
                    [&](const Finished&) { over_ = true; },
                    [&](const caf::down_msg&) { over_ = true; },

@@ -18,6 +18,8 @@ namespace {
 constexpr double window_s = 3;
 /// A role that says nothing new for so long does nothing.
 constexpr double still_s = 3;
+/// What has been seen so lately still counts.
+constexpr double lately_s = 4;
 
 /// What a role reported over a while.
 class Change {
@@ -146,6 +148,24 @@ const JobWatch::Reports& JobWatch::keep(const std::string& role, Totals totals,
   return reports;
 }
 
+/// Between two steps nobody waits, however late each of them is.
+void JobWatch::remember(const std::vector<ScrapedValue>& values, double now,
+                        JobView& job) {
+  for (const auto& value : values)
+    if (value.name == metrics::waits_for.name
+        && kind_of(label_of(value, "awaited")) == "reader")
+      owed_.emplace_back(now, label_of(value, "awaited"));
+  while (!owed_.empty() && now - owed_.front().first > lately_s)
+    owed_.pop_front();
+  for (auto& role : job.roles)
+    role.owed_samples = static_cast<size_t>(std::ranges::count(
+      owed_, role.role, &std::pair<double, std::string>::second));
+  if (!job.late.empty())
+    late_ = {now, job.late};
+  if (now - late_.first <= lately_s)
+    job.was_late = late_.second;
+}
+
 JobView JobWatch::look(const std::vector<ScrapedValue>& values,
                        double seconds) {
   namespace m = metrics;
@@ -192,6 +212,7 @@ JobView JobWatch::look(const std::vector<ScrapedValue>& values,
     job.roles.push_back(std::move(view));
   std::ranges::sort(job.roles, {},
                     [](const RoleView& view) { return order_of(view.role); });
+  remember(values, seconds, job);
   return job;
 }
 

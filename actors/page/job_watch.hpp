@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -31,6 +32,9 @@ struct RoleView {
   double restarts = unknown;     ///< by its supervisor
   std::vector<std::string> tags; ///< "left out: …", "waits for ps:0: …"
   size_t awaited_by = 0;         ///< roles
+  /// Reader: looks of the last seconds at which somebody waited for samples of
+  /// it, for longer than is usual.
+  size_t owed_samples = 0;
   bool left_out = false;
 };
 
@@ -46,7 +50,8 @@ struct JobView {
   double steps_per_second = unknown;
   double samples_per_second = unknown;
   double since_commit_s = unknown;
-  std::string late; ///< who holds up a step that is late; empty: none is
+  std::string late;     ///< who holds up a step that is late; empty: none is
+  std::string was_late; ///< what that said last, in the last seconds
 
   double eta_s() const { return (steps - step) / steps_per_second; }
   std::vector<RoleView> roles; ///< worker:9 before worker:10
@@ -70,8 +75,12 @@ private:
   using Reports = std::deque<Report>; ///< of one role, the oldest first
 
   const Reports& keep(const std::string& role, Totals totals, double now);
+  void remember(const std::vector<ScrapedValue>& values, double now,
+                JobView& job);
 
   std::map<std::string, Reports> reports_;
+  std::deque<std::pair<double, std::string>> owed_; ///< when, by which reader
+  std::pair<double, std::string> late_;             ///< when, and who
 };
 
 /// "worker" of "worker:3"; the whole name of others.

@@ -127,7 +127,7 @@ FlightRecorder::FlightRecorder(const std::string& folder,
   for (int life = 1; file_ < 0; ++life) {
     path = own + (life > 1 ? '.' + std::to_string(life) : "") + suffix;
     // One with this number may be of another container, or of an earlier life.
-    file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file_ < 0 && (errno != EEXIST || life == max_lives))
       throw InputError("flight recorder " + path + ": " + reason_of(errno));
   }
@@ -205,8 +205,8 @@ void FlightRecorder::book(uint64_t first) try {
   sum.booked.compute += more.compute;
   sum.booked.exchange += more.exchange;
   earlier_ = sum;
-  [[maybe_unused]] const auto wrote =
-    ::pwrite(file_, &sum, sizeof sum, offsetof(Head, earlier));
+  [[maybe_unused]] const auto wrote = ::pwrite(file_, &sum, sizeof sum,
+                                               offsetof(Head, earlier));
 } catch (const std::bad_alloc&) { // record() throws nothing
 }
 

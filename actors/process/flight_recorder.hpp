@@ -27,7 +27,7 @@ enum class Activity : uint8_t {
   update,           ///< a stage, or a tensor member
   data,             ///< a worker waits for samples; part of compute
   read,             ///< a reader reads and decodes what a worker asked for
-  receive, ///< a stage, or a tensor member, waits for what others send
+  receive,          ///< a stage, or a tensor member, waits for what others send
 };
 inline constexpr size_t activities = 12;
 const char* to_string(Activity activity);

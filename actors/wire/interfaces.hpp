@@ -45,8 +45,7 @@ using row_fetcher_actor = one_way<RowsServed, Completion, caf::tick_atom>;
 
 using evaluator_actor = one_way<Evaluate, Finish, Completion>;
 
-using observer_actor =
-  one_way<Progress, DataEpochEnd, Spreads, Note, Finished>;
+using observer_actor = one_way<Progress, DataEpochEnd, Spreads, Note, Finished>;
 
 using supervisor_actor = observer_actor::extend<
   caf::result<void>(ReplaceRole), caf::result<void>(StartRole),
@@ -66,9 +65,9 @@ using coordinator_actor = caf::typed_actor<
   caf::result<Note>(ReshapeJob), caf::result<Note>(LeaveRequest),
   caf::result<void>(EpochPause), caf::result<void>(MetricsReport),
   caf::result<void>(Evaluation), caf::result<void>(Spreads),
-  caf::result<void>(Attach),
-  caf::result<void>(Detach), caf::result<void>(RoleDied),
-  caf::result<void>(GiveUp), caf::result<void>(StopRequest),
-  caf::result<void>(Completion), caf::result<void>(caf::tick_atom)>;
+  caf::result<void>(Attach), caf::result<void>(Detach),
+  caf::result<void>(RoleDied), caf::result<void>(GiveUp),
+  caf::result<void>(StopRequest), caf::result<void>(Completion),
+  caf::result<void>(caf::tick_atom)>;
 
 } // namespace troupe

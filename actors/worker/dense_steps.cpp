@@ -227,7 +227,7 @@ void DenseSteps::update_all(uint64_t step) {
       args.state_out = out[1] + at;
       args.state_stride = variables_.stride();
     }
-    update_slice(job_, job_.plan.slices[slices_[i]], 0, step, args);
+    update_slice(job_, slices_[i], 0, step, args);
   });
 }
 

@@ -50,22 +50,62 @@ Finding of_left_out(const RoleView& role) {
               "again with the same command it joins"};
 }
 
-Finding of_late(const JobView& job) {
-  const auto who = subject_of(job.late);
+/// `late`: as JobView has it.
+Finding of_late(const std::string& late) {
+  const auto who = subject_of(late);
   auto remedy = "its log and its host's load tell more (troupe top, l on " + who
                 + ")";
-  if (has(job.late, "silent"))
+  if (has(late, "silent"))
     remedy = "is its process stopped, its host hung or cut off? On its host: "
              "ps -o state,cmd -C troupe (T: kill -CONT it)";
-  else if (has(job.late, "not there"))
+  else if (has(late, "not there"))
     remedy = "start it again with its command, or let its supervisor do so";
-  else if (has(job.late, "samples"))
+  else if (has(late, "samples"))
     remedy = "is what it reads slow, or its host busy? troupe bench data "
              "measures the source; more readers (--readers) share the work";
-  else if (has(job.late, "computes"))
+  else if (has(late, "computes"))
     remedy = "what else runs on its host (top, cat /proc/pressure/cpu)? "
              "--backup-workers or --async do not wait for it";
-  return {Kind::wrong, who, "the step is late: " + job.late, remedy};
+  return {Kind::wrong, who, "the step is late: " + late, remedy};
+}
+
+/// Of a step that an owner of slices has not applied though all have computed,
+/// or whose last worker has not been heard of: somebody's bytes do not get
+/// through.
+std::optional<Finding> of_cut(const JobView& job) {
+  const RoleView* most = nullptr;
+  const bool is_sent = has(job.late, "has not applied");
+  for (const auto& role : job.roles)
+    if ((is_sent
+         || (has(job.late, "computes") && role.role == subject_of(job.late)))
+        && role.queued > (most == nullptr ? 0 : most->queued))
+      most = &role;
+  if (most == nullptr)
+    return std::nullopt;
+  return Finding{Kind::wrong, most->role,
+                 short_bytes(most->queued)
+                   + " of it wait for a link, and the step is late: "
+                   + job.late,
+                 "is there a way between its host and the others, in both "
+                 "directions, also for large packets? On its host: troupe "
+                 "doctor --coordinator HOST:PORT --certificates DIR"};
+}
+
+/// A reader for whose samples workers wait again and again.
+std::optional<Finding> of_owing(const JobView& job) {
+  constexpr size_t often = 2;
+  const RoleView* owes = nullptr;
+  for (const auto& role : job.roles)
+    if (role.owed_samples >= often
+        && (owes == nullptr || role.owed_samples > owes->owed_samples))
+      owes = &role;
+  if (owes == nullptr || (std::isfinite(owes->busy) && owes->busy >= is_idle))
+    return std::nullopt; // how busy it is says more
+  return Finding{Kind::wrong, owes->role,
+                 "does not serve samples in time, and is not busy with them",
+                 "is its process stopped, its host hung, its core taken by "
+                 "others, or its link cut? On its host: ps -o state,cmd -C "
+                 "troupe (T: kill -CONT it), top"};
 }
 
 /// A worker that spends most of a step on waiting for samples, and the reader
@@ -181,8 +221,14 @@ Finding diagnose(const JobView& job, const std::string& address) {
   for (const auto& role : job.roles)
     if (role.left_out)
       return of_left_out(role);
+  if (const auto cut = of_cut(job))
+    return *cut;
   if (!job.late.empty())
-    return of_late(job);
+    return of_late(job.late);
+  if (const auto owing = of_owing(job))
+    return *owing;
+  if (job.steps_per_second == 0 && !job.was_late.empty())
+    return of_late(job.was_late);
   if (job.steps_per_second == 0)
     return {Kind::wrong, "job",
             "commits no steps, and nobody is known to be "

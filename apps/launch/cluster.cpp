@@ -194,13 +194,12 @@ std::string Cluster::describe_elastic() const {
     out += of.name + ", " + std::to_string(of.slots) + " slots\n  "
            + (is_here(host)
                 ? std::string{"troupe node"}
-                : joined(ssh_words(words_of(flags_.ssh),
-                                   flags_.connect_deadline_s, of.name,
-                                   (file_.own_path
-                                      ? file_.path
-                                      : usual_remote_path("SHA256"))
-                                     + " node"),
-                         " "))
+                : joined(
+                  ssh_words(
+                    words_of(flags_.ssh), flags_.connect_deadline_s, of.name,
+                    (file_.own_path ? file_.path : usual_remote_path("SHA256"))
+                      + " node"),
+                  " "))
            + '\n';
   }
   out += "with " + std::to_string(flags_.least_hosts) + " of these hosts, "
@@ -332,8 +331,7 @@ bool Cluster::meet_some() {
     return true;
   std::erase(failures, std::string{});
   throw InputError("--hosts asks for " + std::to_string(flags_.least_hosts)
-                   + " hosts, and " + std::to_string(here)
-                   + " are there after "
+                   + " hosts, and has " + std::to_string(here) + " after "
                    + std::to_string(flags_.connect_deadline_s)
                    + " s (--connect-deadline-s): " + joined(failures, "; "));
 }
@@ -546,6 +544,8 @@ bool Cluster::open_doors() {
   const auto open = [&] {
     bool all = true;
     for (size_t host = 0; host < links_.size(); ++host) {
+      if (!takes_part(host))
+        continue;
       std::string why;
       links_[host]->settled(why);
       if (!why.empty()) // it was lost again
@@ -555,7 +555,7 @@ bool Cluster::open_doors() {
         throw InputError(links_[host]->name() + ": " + why
                          + "; name one that it has as address= in "
                            "--hosts-file");
-      all = all && (!doors_[host].empty() || !takes_part(host));
+      all = all && !doors_[host].empty();
     }
     return all;
   };

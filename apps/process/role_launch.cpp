@@ -187,11 +187,11 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
                                  !settings.journal.empty()};
   if (interrupt && !journal_name.lock_path().empty())
     interrupt->removes(journal_name.lock_path());
-  coordinator.standby = false;     // it has one, and is none
-  coordinator.summary.clear();     // this process writes it
-  coordinator.report.clear();      // the same
-  coordinator.flight = run.flight; // its page shows what is there
-  coordinator.quiet = false;       // its lines are signs of life
+  coordinator.standby = false;             // it has one, and is none
+  coordinator.summary.clear();             // this process writes it
+  coordinator.report.clear();              // the same
+  coordinator.flight = run.flight;         // its page shows what is there
+  coordinator.quiet = false;               // its lines are signs of life
   if (coordinator.job.histogram_every > 0) // which it takes from what is given
     coordinator.given.insert("histogram-every");
   write_config(config, coordinator);

@@ -223,8 +223,9 @@ void check_kubernetes(const Settings& settings) {
   const auto given = [&](const char* flag) {
     return settings.given.count(flag) > 0;
   };
-  for (const auto* flag : {"hosts", "hosts-file", "hosts-between", "address", "remote-path",
-                           "ssh", "connect-deadline-s", "dry-run"})
+  for (const auto* flag :
+       {"hosts", "hosts-file", "hosts-between", "address", "remote-path", "ssh",
+        "connect-deadline-s", "dry-run"})
     if (settings.launch.kubernetes.asked && given(flag))
       refuse("--" + std::string{flag}
              + " has no effect with --kubernetes, which starts nothing; drop "

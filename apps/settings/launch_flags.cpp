@@ -120,10 +120,10 @@ std::vector<Flag> launch_flags() {
         if (colon == std::string::npos)
           throw UsageError("expected MIN:MAX");
         constexpr uint32_t most = 10'000;
-        s.launch.least_hosts = static_cast<uint32_t>(
-          parse_whole(value.substr(0, colon), 1, most));
-        s.launch.most_hosts = static_cast<uint32_t>(
-          parse_whole(value.substr(colon + 1), 1, most));
+        s.launch.least_hosts =
+          static_cast<uint32_t>(parse_whole(value.substr(0, colon), 1, most));
+        s.launch.most_hosts =
+          static_cast<uint32_t>(parse_whole(value.substr(colon + 1), 1, most));
       });
   add("address", "A", "as the hosts see it",
       "by which they reach the coordinator on this machine, in digits",

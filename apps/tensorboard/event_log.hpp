@@ -11,8 +11,9 @@
 namespace troupe {
 
 /// A file of events in a folder that TensorBoard watches: loss, rates and
-/// learning rate as the run goes on, what held-out samples gave, how weights and
-/// gradients are spread, the graph and the hyperparameters. Used by one thread at a time.
+/// learning rate as the run goes on, what held-out samples gave, how weights
+/// and gradients are spread, the graph and the hyperparameters. Used by one
+/// thread at a time.
 class EventLog {
 public:
   struct Subject {

@@ -15,8 +15,8 @@ constexpr size_t max_open_steps = 4;
 
 SpreadBook::SpreadBook(const Graph& graph) {
   for (const auto& whole : whole_parameters(graph))
-    wholes_.push_back({whole.name, whole.role == ParameterRole::trained,
-                       whole.size(), 0});
+    wholes_.push_back(
+      {whole.name, whole.role == ParameterRole::trained, whole.size(), 0});
   for (uint32_t i = 0; i < graph.parameters.size(); ++i) {
     whole_of_.push_back(whole_of(graph, i));
     sizes_.push_back(graph.parameters[i].size());

@@ -41,7 +41,7 @@ private:
     std::string name;
     bool trained = true;
     uint64_t elements = 0;
-    uint64_t done = 0;                  ///< the newest step that was whole
+    uint64_t done = 0;                   ///< the newest step that was whole
     std::map<uint64_t, Partial> steps{}; ///< newer ones
   };
 

@@ -77,6 +77,54 @@ BOOST_AUTO_TEST_CASE(a_worker_that_waits_for_samples_is_held_up_by_its_data) {
   BOOST_TEST(found(job).kind == Kind::good);
 }
 
+// Symptom: a stopped reader, whose samples others serve two seconds later, was
+// not seen between two steps; a worker was named, or the other reader.
+BOOST_AUTO_TEST_CASE(a_reader_that_owes_samples_again_and_again_is_named) {
+  auto job = healthy();
+  job.roles[2].compute_ms = 2'100;
+  job.roles[2].data_ms = 2'080;
+  for (const auto* name : {"reader:0", "reader:1"}) {
+    RoleView reader;
+    reader.role = name;
+    reader.busy = 0.01;
+    job.roles.push_back(reader);
+  }
+  auto& owing = job.roles.back();
+  owing.owed_samples = 1; // once is nothing
+  BOOST_TEST(found(job).what == "worker:2");
+  owing.owed_samples = 3;
+  BOOST_TEST(found(job).what == "reader:1");
+  BOOST_TEST(has(found(job).remedy, "kill -CONT"));
+  owing.busy = 0.9; // by reading
+  BOOST_TEST(has(found(job).found, "is busy for 90%"));
+}
+
+// Symptom: of a worker whose host lost the way to a shard's, the shard was
+// named.
+BOOST_AUTO_TEST_CASE(bytes_that_do_not_get_through_are_a_link_s) {
+  auto job = healthy();
+  job.late = "ps:0 has not applied it";
+  BOOST_TEST(found(job).what == "ps:0");
+  job.roles[1].queued = 80;
+  BOOST_TEST(found(job).what == "worker:1");
+  BOOST_TEST(has(found(job).found, "80 B of it wait for a link"));
+  job.late = "worker:2 computes"; // they are nothing to it
+  BOOST_TEST(found(job).what == "worker:2");
+  BOOST_TEST(has(found(job).found, "worker:2 computes"));
+  job.late = "worker:1 computes";
+  BOOST_TEST(has(found(job).found, "80 B of it wait for a link"));
+}
+
+BOOST_AUTO_TEST_CASE(who_was_late_a_moment_ago_is_named_while_no_step_ends) {
+  auto job = healthy();
+  job.steps_per_second = 0;
+  BOOST_TEST(found(job).what == "job");
+  job.was_late = "reader:1 is silent for 10.5 s";
+  BOOST_TEST(found(job).what == "reader:1");
+  job.steps_per_second = 80;
+  BOOST_TEST(found(job).kind == Kind::good);
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_that_holds_up_a_step_is_asked_about) {
   auto job = healthy();
   job.late = "reader:0 has not served samples";

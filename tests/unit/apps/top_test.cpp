@@ -176,6 +176,33 @@ BOOST_AUTO_TEST_CASE(a_role_that_stands_still_has_a_rate_of_nothing) {
   BOOST_TEST(job.steps_per_second == 0);
 }
 
+BOOST_AUTO_TEST_CASE(who_was_awaited_lately_is_remembered_for_a_while) {
+  JobWatch watch;
+  const ScrapedValue reader{
+    "process_cpu_seconds_total", {{"role", "reader:1"}}, 1};
+  const ScrapedValue late{"troupe_step_age_seconds",
+                          {{"role", "coordinator"},
+                           {"reason", "reader:1 is silent for 1.0 s"}},
+                          1};
+  const ScrapedValue waits{"troupe_waits_for",
+                           {{"role", "coordinator"},
+                            {"waiter", "worker:0"},
+                            {"awaited", "reader:1"},
+                            {"what", "samples"}},
+                           1};
+  BOOST_TEST(watch.look({reader}, 1).was_late == "");
+  watch.look({reader, late, waits}, 2);
+  watch.look({reader, waits}, 3);
+  auto job = watch.look({reader}, 4);
+  BOOST_TEST(job.late == "");
+  BOOST_TEST(job.was_late == "reader:1 is silent for 1.0 s");
+  BOOST_TEST(role(job, "reader:1").owed_samples == 2u);
+  job = watch.look({reader}, 6.5);
+  BOOST_TEST(job.was_late == "");
+  BOOST_TEST(role(job, "reader:1").owed_samples == 1u);
+  BOOST_TEST(role(watch.look({reader}, 9), "reader:1").owed_samples == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_process_that_is_another_one_counts_from_nothing) {
   JobWatch watch;
   watch.look(page_of_run(100), 10);

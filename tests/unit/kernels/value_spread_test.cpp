@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(parts_that_are_merged_are_the_whole) {
   for (int i = -300; i < 700; ++i)
     values.push_back(0.37f * static_cast<float>(i));
   const auto whole = spread_of(values.data(), values.size(), 0.5f);
-  BOOST_TEST(whole.min == -0.5 * 0.37f * 300);
+  BOOST_TEST(whole.min == double{0.37f * -300.0f * 0.5f});
   for (const size_t cut : {size_t{0}, size_t{1}, size_t{333}, values.size()}) {
     auto sum = spread_of(values.data(), cut, 0.5f);
     merge(sum, spread_of(values.data() + cut, values.size() - cut, 0.5f));

@@ -275,8 +275,8 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(
     round_trip(DataEpochEnd{1, 2, 3, 4, {{"loss", 5}}}).evaluation[0].value
     == 5);
-  const auto spreads = round_trip(
-    Spreads{1, 2, 3, 4, 5, {2, -1, 1, 0, 2, {7, 9}, {1, 1}}, {}});
+  const auto spreads =
+    round_trip(Spreads{1, 2, 3, 4, 5, {2, -1, 1, 0, 2, {7, 9}, {1, 1}}, {}});
   BOOST_TEST(spreads.elements == 5u);
   BOOST_TEST(spreads.values.min == -1);
   BOOST_TEST(spreads.values.buckets.back() == 9u);
