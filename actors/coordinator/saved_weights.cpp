@@ -41,6 +41,8 @@ std::map<std::string, std::string> weights_metadata(const Job& job,
   const auto& options = job.options;
   std::map<std::string, std::string> out{
     {"format", "pt"}, {"model", options.model}, {"step", std::to_string(step)}};
+  if (job.graph.text != options.model) // a file's, which may change
+    out["model_text"] = job.graph.text;
   if (options.eval_fraction > 0) {
     out["data"] = options.data;
     out["eval_fraction"] = shortest(options.eval_fraction);

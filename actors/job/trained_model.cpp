@@ -158,7 +158,9 @@ KeptModel kept_model(const std::string& path) {
   KeptModel out;
   const auto metadata = read_safetensors_metadata(weights_file(path));
   if (const auto found = metadata.find("model"); found != metadata.end())
-    out.model = found->second;
+    out.model = out.text = found->second;
+  if (const auto found = metadata.find("model_text"); found != metadata.end())
+    out.text = found->second;
   out.columns = kept_columns(path);
   return out;
 }
@@ -177,7 +179,8 @@ uint32_t vocabulary_of(const std::string& model, const std::string& path,
       return static_cast<uint32_t>(shape[0]);
   throw InputError(path + ": has no table of tokens"
                    + (table.empty() ? "" : ' ' + in_quotes(table))
-                   + ", so --model " + model
+                   + ", so "
+                   + (model.starts_with('{') ? "its model" : "--model " + model)
                    + " has no text to go on with; name a language model and "
                      "its weights");
 }

@@ -40,6 +40,7 @@ std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 /// What the weights in a file or folder say of themselves.
 struct KeptModel {
   std::string model; ///< --model of the training; empty: they do not say
+  std::string text;  ///< the same, or what that file held then
   std::shared_ptr<FittedColumns> columns; ///< as kept_columns()
 };
 /// Errors: InputError for the file.

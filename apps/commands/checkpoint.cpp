@@ -167,8 +167,8 @@ int export_for_transformers(const std::string& path, const std::string& out) {
     throw InputError(path + ": does not say of which model it is");
   SampleShape shape;
   shape.label = LabelKind::tokens;
-  shape.vocabulary = vocabulary_of(kept.model, path, kept);
-  const auto trained = load_trained_model(kept.model, shape, path);
+  shape.vocabulary = vocabulary_of(kept.text, path, kept);
+  const auto trained = load_trained_model(kept.text, shape, path);
   const Layout layout{trained.graph};
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < trained.graph.parameters.size(); ++i) {

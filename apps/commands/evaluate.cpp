@@ -54,7 +54,9 @@ Verdict judge(const Settings& settings) {
   const auto start = SteadyClock::now();
   Verdict out;
   out.isa = select_isa(job.isa);
-  out.model = job.model = model_of(settings, kept_model(settings.checkpoint));
+  const auto kept = kept_model(settings.checkpoint);
+  job.model = model_of(settings, kept);
+  out.model = settings.given.count("model") > 0 ? job.model : kept.model;
   out.held_out = keep_split(job, settings.checkpoint);
   auto data = samples_of(settings, job);
   if (data->fitted)

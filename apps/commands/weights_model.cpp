@@ -10,7 +10,7 @@ std::string model_of(const Settings& settings, const KeptModel& kept) {
   if (kept.model.empty())
     throw InputError(settings.checkpoint
                      + ": does not say of which model it is; add --model");
-  return kept.model;
+  return kept.text;
 }
 
 } // namespace troupe

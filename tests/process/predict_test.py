@@ -316,6 +316,35 @@ class Predict(unittest.TestCase):
             with self.subTest(model=model):
                 self.check_refused(good, ["--model", model])
 
+    # Under "sigmoid" all shapes fit, and no score would be the same.
+    def test_the_model_that_was_trained_is_judged_whatever_its_file_says(self):
+        model, summary = self.path("own.json"), self.path("own.summary")
+        saved, kept = self.path("own.safetensors"), self.path("own.kept")
+        shown = self.troupe("model", "show", "cnn", "--format", "json").stdout
+        with open(model, "w") as file:
+            file.write(shown)
+        trained = self.troupe("train", *self.data, "--model", model, "--epochs",
+                              "1", "--save", saved, "--checkpoint-dir", kept)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        verdicts = []
+        for _ in range(2):
+            for weights in (saved, kept):
+                done = self.troupe("evaluate", *self.whole, "--checkpoint",
+                                   weights, "--summary", summary)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(summary) as file:
+                    verdict = json.load(file)
+                self.assertEqual(verdict["model"], model)
+                verdicts.append(verdict["eval"])
+            with open(model, "w") as file:
+                file.write(shown.replace('"relu"', '"sigmoid"'))
+        self.assertEqual(verdicts, verdicts[:1] * 4)
+        with_another = self.troupe("evaluate", *self.whole, "--model", model,
+                                   "--checkpoint", saved, "--summary", summary)
+        self.assertEqual(with_another.returncode, 0, with_another.stderr)
+        with open(summary) as file:
+            self.assertNotEqual(json.load(file)["eval"], verdicts[0])
+
     def test_no_file_and_a_folder_are_refused(self):
         self.check_refused(self.path("nowhere.safetensors"))
         self.check_refused(self.folder)
