@@ -52,6 +52,32 @@ std::string stranger_in(const SafetensorsFile& file,
   return {};
 }
 
+/// The file itself, or that of a checkpoint's folder, or of the newest whole
+/// one in a folder of them.
+std::string weights_file(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_directory(path, failure))
+    return path;
+  const std::string name = "/parameters.safetensors";
+  if (std::filesystem::exists(path + '/' + manifest_name, failure))
+    return path + name;
+  std::vector<DamagedCheckpoint> damaged;
+  if (const auto newest = open_newest(path, damaged))
+    return newest->folder() + name;
+  throw InputError(path
+                   + ": is a folder without a whole checkpoint; name a file or "
+                     "the --checkpoint-dir of a run");
+}
+
+/// Whether a checkpoint has rows of tables beside its whole tensors.
+bool has_tables(const std::string& path) {
+  std::error_code failure;
+  return std::filesystem::exists(
+    std::filesystem::path{weights_file(path)}.replace_filename(
+      "tables.safetensors"),
+    failure);
+}
+
 const NamedTensor& tensor_of(const SafetensorsFile& file,
                              const Parameter& parameter,
                              const std::string& where) {
@@ -66,6 +92,11 @@ const NamedTensor& tensor_of(const SafetensorsFile& file,
                          "other frameworks: docs/from_pytorch.md");
     return tensor;
   }
+  if (has_tables(where))
+    throw InputError(where + ": has " + parameter.name
+                     + " by rows, on shards, and not whole; resume it with "
+                       "--save FILE, which has all of it, or train with "
+                       "--tables dense");
   std::string there;
   for (const auto& tensor : file.tensors)
     if (there.size() < max_names)
@@ -126,23 +157,6 @@ std::vector<Measure> measures_of(const Graph& graph, const Scores& scores,
   return out;
 }
 
-/// The file itself, or that of a checkpoint's folder, or of the newest whole
-/// one in a folder of them.
-std::string weights_file(const std::string& path) {
-  std::error_code failure;
-  if (!std::filesystem::is_directory(path, failure))
-    return path;
-  const std::string name = "/parameters.safetensors";
-  if (std::filesystem::exists(path + '/' + manifest_name, failure))
-    return path + name;
-  std::vector<DamagedCheckpoint> damaged;
-  if (const auto newest = open_newest(path, damaged))
-    return newest->folder() + name;
-  throw InputError(path
-                   + ": is a folder without a whole checkpoint; name a file or "
-                     "the --checkpoint-dir of a run");
-}
-
 } // namespace
 
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
@@ -178,8 +192,7 @@ uint32_t vocabulary_of(const std::string& model, const std::string& path,
         && shape[0] <= std::numeric_limits<int32_t>::max())
       return static_cast<uint32_t>(shape[0]);
   throw InputError(path + ": has no table of tokens"
-                   + (table.empty() ? "" : ' ' + in_quotes(table))
-                   + ", so "
+                   + (table.empty() ? "" : ' ' + in_quotes(table)) + ", so "
                    + (model.starts_with('{') ? "its model" : "--model " + model)
                    + " has no text to go on with; name a language model and "
                      "its weights");

@@ -159,6 +159,12 @@ class SparseUpdates(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 kept = ["--checkpoint-dir", folder]
                 train(*with_steps(job, 5), *SPARSE[0], *kept)
+                judged = subprocess.run(
+                    [TROUPE, "evaluate", *CLICKS[:2], "--checkpoint", folder],
+                    capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(judged.returncode, 1, judged.stdout)
+                self.assertRegex(judged.stderr, r"by rows, on shards, and not "
+                                 r"whole; resume it with --save FILE")
                 ended.append(train(*job, *EXACT, *layout, *kept, "--resume"))
         same(self, *ended)
 
