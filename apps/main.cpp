@@ -1,4 +1,6 @@
+#include "actors/launch/role_host.hpp"
 #include "actors/process/child_processes.hpp"
+#include "actors/process/stop_status.hpp"
 #include "apps/process/process_limits.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/settings/help.hpp"
@@ -237,6 +239,8 @@ int main(int argc, char** argv) {
     return status;
   } catch (const UsageError& mistake) {
     return fail(mistake.what(), 2);
+  } catch (const BadInputError& failure) {
+    return fail(failure.what(), bad_input_status);
   } catch (const std::bad_alloc&) {
     return fail(out_of_memory(), 1);
   } catch (const std::exception& failure) {

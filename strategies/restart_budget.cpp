@@ -37,12 +37,17 @@ RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
                 " role's last output"};
   }
   auto& past = past_[role];
-  if (life.memory && past.memory && life.ms < short_memory_ms)
+  const bool soon = life.ms < short_again_ms;
+  if (life.memory && past.memory && soon)
     return {false, budget_ - spent_,
             what
               + ", twice: it does not fit; give it more memory, or a smaller"
                 " model or batch"};
+  if (life.input && past.input && soon)
+    return {false, budget_ - spent_,
+            what + ", twice: it would read the same again"};
   past.memory = life.memory;
+  past.input = life.input;
   const auto delay_ms = delay_after(past, life);
   spent_ += life.beside ? 0 : 1;
   return {true, budget_ - spent_,

@@ -12,9 +12,9 @@ namespace troupe {
 /// `budget`; a step committed after it gives all back. Restarts without
 /// progress are a crash loop. Where a role ends by itself soon after each
 /// start, every restart waits longer than the one before, up to two seconds;
-/// what twice had too little memory is not started again. Source: the restart
-/// intensity of Erlang/OTP's supervisors, with progress of the job in place of
-/// a period of time.
+/// what twice had too little memory, or read what is wrong, is not started
+/// again. Source: the restart intensity of Erlang/OTP's supervisors, with
+/// progress of the job in place of a period of time.
 class RestartBudget {
 public:
   struct Verdict {
@@ -32,6 +32,7 @@ public:
     /// It ended with others, as of a host that is lost, and one of them has
     /// spent a restart: all are started again for that.
     bool beside = false;
+    bool input = false; ///< what it was given to read is wrong
   };
 
   explicit RestartBudget(uint32_t budget = 5);
@@ -45,14 +46,15 @@ public:
   uint32_t left() const { return budget_ - spent_; }
 
 private:
-  static constexpr uint64_t short_life_ms = 5'000; ///< that ended by itself
-  static constexpr uint64_t short_memory_ms = 60'000;
+  static constexpr uint64_t short_life_ms = 5'000;   ///< that ended by itself
+  static constexpr uint64_t short_again_ms = 60'000; ///< to the same end
   static constexpr uint64_t first_delay_ms = 100;
   static constexpr uint64_t max_delay_ms = 2'000;
 
   struct Past { ///< of a role
     uint64_t next_delay_ms = 0;
     bool memory = false; ///< its last life ended for want of it
+    bool input = false;  ///< its last life ended for what it read
   };
   uint64_t delay_after(Past& past, const Life& life) const;
 

@@ -542,8 +542,12 @@ void run_role_process(const RoleProcessOptions& asked) {
   const auto reason = wait_until_over(self, first.context().coordinator,
                                       info.job, options.role, roles.size(),
                                       options.leave);
-  if (reason && reason != caf::exit_reason::normal)
-    throw std::runtime_error(to_string(name) + ": " + line_of(reason));
+  if (reason && reason != caf::exit_reason::normal) {
+    const auto line = to_string(name) + ": " + line_of(reason);
+    if (is_bad_input(reason))
+      throw BadInputError(line);
+    throw std::runtime_error(line);
+  }
   for (auto& role : roles)
     role.forget();
   if (options.by_hand)

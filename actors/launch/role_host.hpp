@@ -3,6 +3,7 @@
 #include "actors/certificates/credentials.hpp"
 #include "actors/role/context.hpp"
 #include "actors/shard/shard_store.hpp"
+#include "kernels/base/error.hpp"
 
 #include <functional>
 #include <string>
@@ -42,8 +43,15 @@ struct RoleProcessOptions {
   std::function<std::string()> leave;
 };
 
+/// A role has read what is wrong in the midst of a job.
+class BadInputError : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// Plays the role until the job is over.
 /// Errors: InputError (coordinator not reachable, refused, data missing);
+/// BadInputError;
 /// std::runtime_error when the coordinator was lost or the device failed.
 void run_role_process(const RoleProcessOptions& options);
 

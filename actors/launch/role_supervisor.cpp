@@ -6,6 +6,7 @@
 #include "actors/reader/row_fetcher.hpp"
 #include "actors/replica/local_groups.hpp"
 #include "actors/wire/error_line.hpp"
+#include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "strategies/restart_budget.hpp"
 
@@ -75,7 +76,7 @@ private:
     std::shared_ptr<HostProcesses> host; ///< null: an actor
     uint64_t number = 0;                 ///< of its process there; 0: none
     RoleProcess ended;                   ///< the process before
-    SteadyClock::time_point started{};   ///< its process
+    SteadyClock::time_point started{};   ///< its process, or actor
     caf::strong_actor_ptr actor;
   };
 
@@ -132,6 +133,7 @@ private:
                                                     nullptr);
           auto actor = spawn_role(self_->system(), context, -1);
           running_[role].actor = actor;
+          running_[role].started = SteadyClock::now();
           self_->monitor(caf::actor_cast<caf::actor_addr>(actor));
           send_join(context, actor, {}, {});
         } catch (const std::exception& failure) {
@@ -149,7 +151,13 @@ private:
       if (running.actor
           && caf::actor_cast<caf::actor_addr>(running.actor) == down.source) {
         running.actor = nullptr;
-        died(RoleId{role}, {line_of(down.reason), {}});
+        RoleDeath death{line_of(down.reason), {}};
+        if (is_bad_input(down.reason)) {
+          death.life.ms =
+            static_cast<uint64_t>(1e3 * seconds_since(running.started));
+          death.life.input = true;
+        }
+        died(RoleId{role}, death);
         return;
       }
   }

@@ -1,5 +1,6 @@
 #include "actors/process/role_death.hpp"
 
+#include "actors/process/stop_status.hpp"
 #include "kernels/base/control_group.hpp"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ RoleDeath RoleDeaths::explain(const ChildProcesses::Exit& exit) {
   const auto* memory =
     death.life.by_itself && exit.status != 0 ? memory_line(exit) : nullptr;
   death.life.memory = memory != nullptr;
+  death.life.input = exit.signal == 0 && exit.status == bad_input_status;
   if (memory != nullptr)
     death.how += ": " + *memory;
   else if (exit.signal == 0 && !exit.last_lines.empty())

@@ -35,6 +35,10 @@ inline bool is_stop_status(int status) {
   return false;
 }
 
+/// The exit status of a role whose samples are wrong (EX_DATAERR of
+/// <sysexits.h>).
+inline constexpr int bad_input_status = 65;
+
 /// The word for a signal; empty of none of these.
 inline std::string stop_word(int signal) {
   for (const auto& one : stop_signals)

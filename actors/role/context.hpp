@@ -4,7 +4,9 @@
 #include "actors/job/job.hpp"
 #include "actors/process/flight_recorder.hpp"
 #include "actors/role/awaited_samples.hpp"
+#include "actors/wire/error_line.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
 #include "strategies/sign_pace.hpp"
@@ -82,6 +84,9 @@ void run_on(Executor& executor, Self* self, Work work, Then then,
       try {
         auto result = std::make_shared<decltype(work())>(work());
         done.then = [then = std::move(then), result] { then(*result); };
+      } catch (const InputError& failure) {
+        std::string line = failure.what();
+        done.then = [self, line] { self->quit(bad_input(line)); };
       } catch (const std::exception& failure) {
         std::string line = failure.what();
         done.then = [self, line] {

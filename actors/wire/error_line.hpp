@@ -42,6 +42,15 @@ inline std::string line_of(const caf::error& why) {
                        : words;
 }
 
+/// The reason of an actor that ends for what it was given to read: it would
+/// most likely end so again.
+inline caf::error bad_input(const std::string& line) {
+  return caf::make_error(caf::sec::cannot_open_file, line);
+}
+inline bool is_bad_input(const caf::error& why) {
+  return why == caf::sec::cannot_open_file;
+}
+
 /// Whether who was asked has gone, or knows that another one answers by now:
 /// then that one is to be asked. An actor that ends breaks the promises that it
 /// has not kept.

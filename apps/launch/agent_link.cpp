@@ -346,6 +346,7 @@ void AgentLink::on_message(const Json& message) {
     message.at("ms").get_to(end.death.life.ms);
     message.at("by_itself").get_to(end.death.life.by_itself);
     message.at("memory").get_to(end.death.life.memory);
+    message.at("input").get_to(end.death.life.input);
     message.at("well").get_to(end.well);
     message.at("process").get_to(running.process);
     end.process = process_of(running);

@@ -268,6 +268,7 @@ private:
              {"ms", end.death.life.ms},
              {"by_itself", end.death.life.by_itself},
              {"memory", end.death.life.memory},
+             {"input", end.death.life.input},
              {"well", end.well},
              {"process", end.process.process}});
   }

@@ -7,6 +7,7 @@ damaged is named with file and byte."""
 import gzip
 import json
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -221,6 +222,29 @@ class RecordData(unittest.TestCase):
                 run.finish(1)
                 self.assertRegex(run.error().splitlines()[-1],
                                  r"\Atroupe: .*data\.tfrecord")
+            self.put("data.tfrecord", whole)
+
+    # Symptom: roles of one process spent five restarts on it.
+    def test_a_file_that_is_cut_short_is_read_twice_and_no_more(self):
+        whole = seeds.tfrecord(*self.number_records())
+        place = self.put("data.tfrecord", whole)
+        for strategy in (ONE, ["--strategy", "parameter_server", "--workers",
+                               "2", "--ps", "1", "--in-process"]):
+            with self.subTest(strategy[1]), Run(
+                    *JOB, "--data", f"tfrecord:{place}", "--steps", "1000000",
+                    *strategy, *IN_FILES, "--metrics-address", "127.0.0.1:0",
+                    environment=self.environment) as run:
+                run.wait_for_step(20)
+                os.truncate(place, len(whole) // 3)
+                run.finish(1)
+                self.assertRegex(
+                    run.error().splitlines()[-1],
+                    r"\Atroupe: worker:\d died \([^()]*data\.tfrecord: .*\), "
+                    r"twice: it would read the same again\Z")
+                restarts = re.findall(r"(?m)^(worker:\d) died .*: restart \d",
+                                      run.output())
+                self.assertGreater(len(restarts), 0)
+                self.assertEqual(len(restarts), len(set(restarts)))
             self.put("data.tfrecord", whole)
 
 

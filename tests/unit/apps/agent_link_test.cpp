@@ -89,13 +89,14 @@ BOOST_AUTO_TEST_CASE(a_role_is_started_once_the_agent_is_here) {
                 R"(*) exit 4;; esac; )"
                 R"(echo '{"is":"line","id":1,"text":"hello"}'; )"
                 R"(echo '{"is":"ended","id":1,"how":"signal 9","ms":7,)"
-                R"("by_itself":false,"memory":false,"well":false,)"
-                R"("process":55}'; read -r more)"};
+                R"("by_itself":false,"memory":false,"input":true,)"
+                R"("well":false,"process":55}'; read -r more)"};
   bench.link->reach_coordinator_at("10.0.0.1");
   bench.start();
   const auto end = bench.wait();
   BOOST_TEST(end.death.how == "signal 9");
   BOOST_TEST(end.death.life.ms == 7u);
+  BOOST_TEST(end.death.life.input);
   BOOST_TEST(end.process.host == "b");
   BOOST_TEST(end.process.process == 55u);
   BOOST_TEST(bench.line == "hello");

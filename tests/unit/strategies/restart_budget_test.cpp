@@ -137,4 +137,25 @@ BOOST_AUTO_TEST_CASE(what_twice_had_too_little_memory_is_not_started_again) {
   BOOST_TEST(budget.died(shard1, "memory", poor).restart);
 }
 
+// A file that was cut short took five restarts to end a run.
+BOOST_AUTO_TEST_CASE(who_read_what_is_wrong_twice_is_not_started_again) {
+  RestartBudget budget{5};
+  RestartBudget::Life misled;
+  misled.ms = 40;
+  misled.input = true;
+  BOOST_TEST(budget.died(worker0, "a.csv: ends early", misled).restart);
+  BOOST_TEST(budget.died(shard1, "a.csv: ends early", misled).restart);
+  const auto verdict = budget.died(worker0, "a.csv: ends early", misled);
+  BOOST_TEST(!verdict.restart);
+  BOOST_TEST(verdict.left == 3u);
+  BOOST_TEST(verdict.reason
+             == "worker:0 died (a.csv: ends early), twice: it would read the "
+                "same again");
+  // A disk that fails once an hour, or another end between.
+  BOOST_TEST(budget.died(shard1, "signal 9").restart);
+  BOOST_TEST(budget.died(shard1, "a.csv: ends early", misled).restart);
+  misled.ms = 3'600'000;
+  BOOST_TEST(budget.died(shard1, "a.csv: ends early", misled).restart);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

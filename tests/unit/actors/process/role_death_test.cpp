@@ -99,6 +99,9 @@ BOOST_AUTO_TEST_CASE(other_ends_are_told_with_the_last_line) {
   BOOST_TEST(death.how == "exit status 1: troupe: no such file");
   BOOST_TEST(death.life.by_itself);
   BOOST_TEST(!death.life.memory);
+  BOOST_TEST(!death.life.input);
+  BOOST_TEST(
+    deaths.explain(ended(65, {"troupe: a.csv: ends early"})).life.input);
   BOOST_TEST(deaths.explain(killed(SIGSEGV)).life.by_itself);
   BOOST_TEST(!deaths.explain(killed(SIGTERM)).life.by_itself);
 }
