@@ -30,12 +30,19 @@ constexpr uint64_t below(uint64_t bound, uint64_t x) {
   return (high + (low >> 32)) >> 32;
 }
 
-/// Shuffles 0 … size-1 (Fisher-Yates); word i of the generator depends on
-/// (seed, epoch, i) alone, so that nothing drawn elsewhere can disturb it.
-void permute(uint64_t seed, uint64_t epoch, std::vector<uint32_t>& out) {
+constexpr uint64_t epoch_key(uint64_t seed, uint64_t epoch) {
+  return mix(mix(seed + golden) ^ (epoch + 1) * golden);
+}
+
+constexpr uint64_t window_key(uint64_t epoch_key, uint64_t window) {
+  constexpr uint64_t stream = 0x77696e646f77;
+  return mix(epoch_key ^ mix(stream + window * golden));
+}
+
+/// Shuffles (Fisher-Yates); word i of the generator depends on (key, i) alone,
+/// so that nothing drawn elsewhere can disturb it.
+void shuffle(uint64_t key, std::vector<uint32_t>& out) {
   // std::shuffle and the standard distributions differ between libraries.
-  auto key = mix(mix(seed + golden) ^ (epoch + 1) * golden);
-  std::iota(out.begin(), out.end(), uint32_t{0});
   for (auto i = static_cast<uint64_t>(out.size()); i > 1; --i)
     std::swap(out[i - 1], out[below(i, mix(key + i * golden))]);
 }
@@ -43,12 +50,14 @@ void permute(uint64_t seed, uint64_t epoch, std::vector<uint32_t>& out) {
 } // namespace
 
 Sampling::Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
-                   uint32_t virtual_ranks, uint32_t least)
+                   uint32_t virtual_ranks, uint32_t least,
+                   const SampleBlocks& blocks)
   : seed_(seed),
     samples_(samples),
     global_batch_(global_batch),
     virtual_ranks_(virtual_ranks),
-    min_(least) {
+    min_(least),
+    blocks_(blocks) {
   strategies::require(samples > 0, "a data set needs a sample");
   strategies::require(samples <= std::numeric_limits<uint32_t>::max(),
                       "sample indices have 32 bits");
@@ -56,6 +65,7 @@ Sampling::Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
   strategies::require(virtual_ranks > 0, "a job needs a virtual rank");
   strategies::require(least == 1 || least == 2, "a rank needs one sample, or "
                                                 "two");
+  strategies::require(blocks.window > 0, "a window needs a block");
 }
 
 uint64_t Sampling::steps_per_epoch() const {
@@ -130,13 +140,70 @@ uint64_t Sampling::short_steps() const {
 void Sampling::indices(uint64_t step, uint32_t virtual_rank,
                        std::vector<uint32_t>& out) {
   auto positions = rank(step, virtual_rank);
-  if (permutation_.empty() || permuted_epoch_ != positions.data_epoch) {
-    permutation_.resize(samples_);
-    permute(seed_, positions.data_epoch, permutation_);
-    permuted_epoch_ = positions.data_epoch;
+  if (permutation_.empty() || permuted_epoch_ != positions.data_epoch)
+    begin_epoch(positions.data_epoch);
+  if (blocks_.size == 0) {
+    auto first = permutation_.data() + positions.first;
+    out.assign(first, first + positions.count);
+    return;
   }
-  auto first = permutation_.data() + positions.first;
-  out.assign(first, first + positions.count);
+  out.clear();
+  auto at = positions.first;
+  const auto end = at + positions.count;
+  while (at < end) {
+    const auto& window = window_at(at);
+    const auto* from = window.samples.data() + (at - window.first);
+    const auto count =
+      std::min<uint64_t>(end - at, window.first + window.samples.size() - at);
+    out.insert(out.end(), from, from + count);
+    at += count;
+  }
+}
+
+void Sampling::begin_epoch(uint64_t epoch) {
+  const auto size = std::max(1u, blocks_.size);
+  permutation_.resize((samples_ + size - 1) / size);
+  std::iota(permutation_.begin(), permutation_.end(), uint32_t{0});
+  shuffle(epoch_key(seed_, epoch), permutation_);
+  permuted_epoch_ = epoch;
+  if (blocks_.size == 0)
+    return;
+  last_block_ = static_cast<uint64_t>(
+    std::max_element(permutation_.begin(), permutation_.end())
+    - permutation_.begin());
+  windows_ = {};
+}
+
+uint64_t Sampling::first_of_window(uint64_t number) const {
+  const auto blocks = std::min<uint64_t>(number * blocks_.window,
+                                         permutation_.size());
+  const auto missing = permutation_.size() * blocks_.size - samples_;
+  return blocks * blocks_.size - (last_block_ < blocks ? missing : 0);
+}
+
+const Sampling::Window& Sampling::window_at(uint64_t position) {
+  // Windows begin earlier than they would, had the last block all its samples.
+  auto number = position / (uint64_t{blocks_.size} * blocks_.window);
+  if (position >= first_of_window(number + 1))
+    ++number;
+  auto& window = windows_[number % windows_.size()];
+  if (window.number == number)
+    return window;
+  window.number = number;
+  window.first = first_of_window(number);
+  window.samples.clear();
+  const auto first = number * blocks_.window;
+  const auto last = std::min<uint64_t>(first + blocks_.window,
+                                       permutation_.size());
+  for (auto i = first; i < last; ++i) {
+    const auto begin = uint64_t{permutation_[i]} * blocks_.size;
+    const auto end = std::min(begin + blocks_.size, samples_);
+    for (auto sample = begin; sample < end; ++sample)
+      window.samples.push_back(static_cast<uint32_t>(sample));
+  }
+  shuffle(window_key(epoch_key(seed_, permuted_epoch_), number),
+          window.samples);
+  return window;
 }
 
 } // namespace troupe

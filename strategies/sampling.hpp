@@ -2,6 +2,7 @@
 
 #include "strategies/rank_tree.hpp"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,13 @@ struct StepSamples {
   uint32_t count = 0;
 };
 
+/// How the samples of a data epoch are mixed: blocks of neighbours come in any
+/// order, and so do the samples of each `window` blocks in a row.
+struct SampleBlocks {
+  uint32_t size = 0; ///< samples; 0: all samples are mixed
+  uint32_t window = 1;
+};
+
 /// Maps steps and virtual ranks to samples; a pure function of the seed
 /// (PROTOCOL 1).
 /// Source: the permutation is a Fisher-Yates shuffle (Knuth, The Art of
@@ -25,8 +33,10 @@ public:
   /// as long as the step has so many.
   /// Errors: zero samples or a zero batch is a bug and asserts.
   Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
-           uint32_t virtual_ranks, uint32_t least = 1);
+           uint32_t virtual_ranks, uint32_t least = 1,
+           const SampleBlocks& blocks = {});
 
+  const SampleBlocks& blocks() const { return blocks_; }
   uint64_t steps_per_epoch() const;
 
   /// Returns the positions that `step` (from 0) takes; the last step of an
@@ -50,20 +60,34 @@ public:
   uint64_t short_steps() const;
 
   /// Writes the sample indices of one virtual rank of one step, in order.
-  /// The permutation of the data epoch is kept until another one is asked for.
+  /// The permutation of the data epoch is kept until another one is asked for,
+  /// of blocks the order of these and the samples of two windows.
   void indices(uint64_t step, uint32_t virtual_rank,
                std::vector<uint32_t>& out);
 
 private:
+  /// The samples of some blocks, mixed.
+  struct Window {
+    uint64_t number = ~uint64_t{0};
+    uint64_t first = 0; ///< position
+    std::vector<uint32_t> samples;
+  };
+
   uint32_t shared_by(uint32_t samples) const;
+  void begin_epoch(uint64_t epoch);
+  uint64_t first_of_window(uint64_t number) const;
+  const Window& window_at(uint64_t position);
 
   uint64_t seed_;
   uint64_t samples_;
   uint32_t global_batch_;
   uint32_t virtual_ranks_;
   uint32_t min_;
+  SampleBlocks blocks_;
   uint64_t permuted_epoch_ = ~uint64_t{0};
-  std::vector<uint32_t> permutation_;
+  std::vector<uint32_t> permutation_; ///< of samples, or of blocks
+  uint64_t last_block_ = 0;           ///< where the last one is, which is short
+  std::array<Window, 2> windows_;
 };
 
 } // namespace troupe

@@ -12,6 +12,28 @@
 namespace troupe {
 namespace {
 
+/// All that samples have; of those that are left in their files once each.
+std::vector<int32_t> ids_of(const Dataset& data) {
+  if (!data.tokens.empty())
+    return data.tokens;
+  if (!data.in_files || !data.ids.empty())
+    return data.ids;
+  constexpr size_t many = size_t{1} << 20;
+  const auto wide = size_t{data.shape.ids};
+  std::vector<int32_t> ids;
+  size_t known = 0;
+  for (uint64_t i = 0; i < data.samples(); ++i) {
+    ids.resize(ids.size() + wide);
+    data.in_files->read_ids(data.place(i), ids.data() + ids.size() - wide);
+    if (ids.size() < known + many)
+      continue;
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    known = ids.size();
+  }
+  return ids;
+}
+
 /// All ids, and -1 nowhere: as bits of their pages, which are few where ids lie
 /// close and as many as ids where they do not.
 IdPages pages_of_all(std::vector<int32_t> ids) {
@@ -30,9 +52,7 @@ IdPages pages_of_all(std::vector<int32_t> ids) {
 } // namespace
 
 EvaluatedRows::EvaluatedRows(const Job& job, const Dataset& data)
-  : job_(job),
-    pages_(pages_of_all(data.tokens.empty() ? data.ids : data.tokens)),
-    count_(count_ids(pages_)) {
+  : job_(job), pages_(pages_of_all(ids_of(data))), count_(count_ids(pages_)) {
   uint32_t place = 0;
   for (const auto& page : pages_) {
     first_.push_back(place);

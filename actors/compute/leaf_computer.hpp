@@ -11,6 +11,7 @@
 #include "kernels/optimizer/resident_replica.hpp"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,7 @@ private:
   DeviceId device_;
   std::shared_ptr<void> open_; ///< the device, before there is a replica
   Sampling sampling_;
+  std::mutex order_;      ///< of the samples, which threads ask it for
   bool whole_nodes_;      ///< a node is one micro-batch
   uint32_t stacked_rows_; ///< that leaves may have in one pass
   uint32_t rows_;         ///< of the largest pass

@@ -53,6 +53,7 @@ bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
 /// The samples of all ranks, one rank's after another's.
 void LeafComputer::list_samples(uint64_t step, RankRange ranks,
                                 std::vector<uint32_t>& rows) {
+  const std::lock_guard guard{order_};
   sampling_.indices(step, ranks.lo, rows);
   std::vector<uint32_t> more;
   for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank) {

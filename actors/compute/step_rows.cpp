@@ -26,6 +26,15 @@ void for_ids(const Dataset& data, const StepRows::Indices& samples,
       continue;
     }
     const auto wide = uint64_t{data.shape.ids};
+    if (data.in_files && data.ids.empty()) {
+      thread_local std::vector<int32_t> own;
+      own.resize(wide);
+      data.in_files->read_ids(data.place(row), own.data());
+      for (auto id : own)
+        if (id != -1)
+          visit(id);
+      continue;
+    }
     const auto begin = data.starts.empty() ? row * wide : data.starts[row];
     const auto end = data.starts.empty() ? begin + wide : data.starts[row + 1];
     for (auto i = begin; i < end; ++i)

@@ -128,6 +128,25 @@ std::string tensor_name(const Job& job, uint32_t whole, uint32_t run) {
                   : state_name(job.options.rule.kind, run - 1) + '/' + name;
 }
 
+namespace {
+
+constexpr const char* shuffle_fact = "data's shuffle";
+
+std::string shuffle_of(const SampleBlocks& blocks) {
+  return blocks.size == 0 ? "all"
+                          : "blocks of " + std::to_string(blocks.size) + ", "
+                              + std::to_string(blocks.window) + " at a time";
+}
+
+/// Of checkpoints that were taken before there was such a thing.
+void add_fact(CheckpointFacts& facts, const char* name, const char* value) {
+  if (std::ranges::find(facts, name, &CheckpointFacts::value_type::first)
+      == facts.end())
+    facts.emplace_back(name, value);
+}
+
+} // namespace
+
 CheckpointFacts facts_of(const Job& job) {
   const auto& options = job.options;
   std::string shapes;
@@ -142,7 +161,8 @@ CheckpointFacts facts_of(const Job& job) {
     {virtual_slices_fact, std::to_string(options.cut.virtual_slices)},
     {"global-batch", std::to_string(options.global_batch)},
     {"optimizer", options.optimizer},
-    {"data's number of samples", std::to_string(options.samples)}};
+    {"data's number of samples", std::to_string(options.samples)},
+    {shuffle_fact, shuffle_of(job.sampling.blocks())}};
   // A step is one update where layers are all-reduced, else V of them.
   if (options.synchronisation == Synchronisation::async)
     facts.emplace_back("dense", options.dense);
@@ -196,10 +216,8 @@ Beginning::Beginning(const Job& job, const std::string& folder)
     virtual_ranks_(job.options.virtual_ranks) {
   const auto& manifest = reader_.manifest();
   auto known = manifest.facts;
-  if (std::ranges::find(known, virtual_slices_fact,
-                        &CheckpointFacts::value_type::first)
-      == known.end()) // it was taken before there were any
-    known.emplace_back(virtual_slices_fact, "1");
+  add_fact(known, virtual_slices_fact, "1");
+  add_fact(known, shuffle_fact, "all");
   const auto facts = facts_of(job);
   for (const auto& fact : facts)
     if (const auto first = differences({fact}, known); !first.empty())

@@ -320,6 +320,14 @@ uint64_t table_rows(const JobOptions& options, const Graph& graph) {
   return std::max<uint64_t>(1, max_step_rows(options) * graph.ids());
 }
 
+/// Nobody but a specification says that there are any.
+SampleBlocks sample_blocks(const JobOptions& options) {
+  if (options.data.find("shuffle=") == std::string::npos)
+    return {};
+  const auto rule = mix_rule(parse_data_spec(options.data));
+  return {rule.block, rule.window};
+}
+
 uint64_t some(uint64_t samples) {
   if (samples == 0)
     throw InputError("the job has no samples to train on");
@@ -360,7 +368,7 @@ Job::Job(JobOptions given)
     lazy(lazy_parameters(options, graph)),
     plan(plan_of(options, graph, tables)),
     sampling(options.seed, some(options.samples), options.global_batch,
-             options.virtual_ranks, min_rows(graph)),
+             options.virtual_ranks, min_rows(graph), sample_blocks(options)),
     total_steps(steps_of(options, sampling)) {
   // Roles make the same plan of the job without trying all cuts.
   if (options.cut.device_memory > 0 && !names_cuts(options))

@@ -29,10 +29,11 @@ struct JobData {
 };
 /// The samples that the options name, as they say to hold them. `columns`: what
 /// weights say of the data that they were trained on; `unlabelled`: its label
-/// may be missing. Errors: those of load_data.
+/// may be missing; `trains`: they are read as training mixes them. Errors:
+/// those of load_data.
 SplitData load_samples(const JobOptions& options,
                        const std::shared_ptr<FittedColumns>& columns = nullptr,
-                       bool unlabelled = false);
+                       bool unlabelled = false, bool trains = false);
 JobData load_job_data(const JobOptions& options); ///< text cut into windows
 
 /// Reads objects elsewhere as the options say; keys are those of this process.

@@ -17,7 +17,7 @@ std::shared_ptr<RemoteStore> store_of(const DataAccess& access) {
 
 SplitData load_samples(const JobOptions& options,
                        const std::shared_ptr<FittedColumns>& columns,
-                       bool unlabelled) {
+                       bool unlabelled, bool trains) {
   HeldOut held_out{options.eval_fraction, {}};
   if (!options.eval_data.empty())
     held_out.spec = parse_data_spec(options.eval_data);
@@ -26,13 +26,14 @@ SplitData load_samples(const JobOptions& options,
     limits.memory = options.data_access.memory;
   limits.index_folder = index_folder();
   limits.unlabelled = unlabelled;
+  limits.trains = trains;
   const auto spec = parse_data_spec(options.data);
   limits.store = store_of(options.data_access);
   return load_data(spec, held_out, limits, columns);
 }
 
 JobData load_job_data(const JobOptions& options) {
-  auto parts = load_samples(options);
+  auto parts = load_samples(options, nullptr, false, true);
   const auto graph = make_graph(options.model, parts.train->shape);
   cut_windows(*parts.train, graph, false);
   if (parts.eval)

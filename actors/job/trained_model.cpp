@@ -275,9 +275,9 @@ bool keep_split(JobOptions& options, const std::string& path) {
   const auto fraction = metadata.find("eval_fraction");
   if (data == metadata.end() || fraction == metadata.end())
     return false;
-  auto trained = parse_data_spec(data->second);
-  const auto asked = as_trained(parse_data_spec(options.data), trained,
-                                metadata.contains("columns"));
+  auto trained = without_mix(parse_data_spec(data->second));
+  const auto asked = as_trained(without_mix(parse_data_spec(options.data)),
+                                trained, metadata.contains("columns"));
   std::sort(trained.options.begin(), trained.options.end());
   const auto kept = kept_columns(path);
   const bool tokens = kept && !kept->tokenizer.empty();

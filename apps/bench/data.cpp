@@ -8,6 +8,7 @@
 #include "strategies/sampling.hpp"
 
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -86,7 +87,19 @@ void check_repeats(const Graph& graph, const Dataset& data,
 struct SourceRate {
   double samples = 0; ///< a second
   double stored_bytes = 0;
+  double all = 0; ///< samples
 };
+
+/// What all threads of this process have had.
+double processor_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& x) {
+    return static_cast<double>(x.tv_sec)
+           + 1e-6 * static_cast<double>(x.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
 
 /// Reads batches in training's order with so many threads.
 SourceRate measure(const Graph& graph, const Dataset& data,
@@ -131,7 +144,7 @@ SourceRate measure(const Graph& graph, const Dataset& data,
     std::rethrow_exception(failure);
   const auto spent = seconds_since(begin);
   return {static_cast<double>(samples) / spent,
-          static_cast<double>(bytes) / spent};
+          static_cast<double>(bytes) / spent, static_cast<double>(samples)};
 }
 
 } // namespace
@@ -139,15 +152,19 @@ SourceRate measure(const Graph& graph, const Dataset& data,
 int run_bench_data(const Settings& settings) {
   const auto& job = settings.job;
   const auto begin = Clock::now();
-  const auto parts = load_samples(job);
+  const auto parts = load_samples(job, nullptr, false, true);
   auto& data = *parts.train;
   const auto graph = taking_graph(data.shape);
   cut_windows(data, graph, false);
   const auto loaded = seconds_since(begin);
-  Sampling sampling{job.seed, data.samples(),
+  const auto mix = mix_rule(parse_data_spec(job.data));
+  Sampling sampling{job.seed,
+                    data.samples(),
                     static_cast<uint32_t>(
                       std::min<uint64_t>(data.samples(), uint64_t{1} << 20)),
-                    1};
+                    1,
+                    1,
+                    {mix.block, mix.window}};
   std::vector<uint32_t> order; // the first samples of training's order
   sampling.indices(0, 0, order);
   const DataPass pass{job.seed, 0};
@@ -164,10 +181,15 @@ int run_bench_data(const Settings& settings) {
   for (const auto threads : settings.bench.decode_threads) {
     std::vector<SourceRate> trials;
     const auto before = RemoteStore::process_counts();
+    const auto worked = processor_seconds();
     for (int trial = 0; trial < data_trials; ++trial)
       trials.push_back(measure(graph, data, order, pass, threads,
                                static_cast<double>(settings.bench.data_seconds)
                                  / data_trials));
+    const auto work = processor_seconds() - worked;
+    double read = 0;
+    for (const auto& trial : trials)
+      read += trial.all;
     std::sort(trials.begin(), trials.end(), [](const auto& a, const auto& b) {
       return a.samples < b.samples;
     });
@@ -191,6 +213,7 @@ int run_bench_data(const Settings& settings) {
     rows.push_back({{"name", "data"},
                     {"members", threads},
                     {"samples_per_second", middle.samples},
+                    {"samples_per_processor_second", read / work},
                     {"file_bytes_per_second", middle.stored_bytes},
                     {"value_bytes_per_second", values},
                     {"ready_seconds", loaded},

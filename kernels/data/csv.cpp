@@ -5,6 +5,7 @@
 #include "kernels/data/csv_options.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/table_data.hpp"
+#include "kernels/data/table_groups.hpp"
 #include "kernels/data/table_rows.hpp"
 #include "kernels/files/free_memory.hpp"
 
@@ -26,9 +27,12 @@ bool is_regression(const DataSpec& spec) {
 /// Makes samples of rows that hold numbers, one of which is the label.
 class NumberTable {
 public:
-  NumberTable(const DataSpec& spec, const ReadLimits& limits)
+  /// `part`: null for all rows.
+  NumberTable(const DataSpec& spec, const ReadLimits& limits,
+              const TablePart* part)
     : spec_(spec),
-      rows_(spec, list_files(spec.where, limits.store)),
+      rows_(spec, limits.store, part),
+      expected_(part != nullptr ? part->rows : 0),
       separator_(csv_separator(spec)),
       regression_(is_regression(spec)),
       may_lack_label_(limits.unlabelled) {}
@@ -129,6 +133,8 @@ private:
     for (size_t i = 0; header && i < width_; ++i)
       if (i != label_)
         out_.columns.emplace_back(trimmed(first[i]));
+    make_room(values_, expected_ * (width_ - (labelled_ ? 1 : 0)),
+              rows_.path());
     names_.assign(first.begin(), first.end());
     if (!header)
       names_.clear();
@@ -200,6 +206,7 @@ private:
 
   const DataSpec& spec_;
   TableRows rows_;
+  uint64_t expected_; ///< rows; 0: it is not known how many
   char separator_;
   std::vector<double> row_; ///< of the line that is being read
   bool regression_;
@@ -231,8 +238,15 @@ void check_csv(const DataSpec& spec) {
 }
 
 Dataset read_csv(const DataSpec& spec, const ReadLimits& limits) {
-  return option(spec, "columns") ? read_table(spec, limits)
-                                 : NumberTable{spec, limits}.read();
+  if (auto left = leave_in_groups(spec, limits))
+    return std::move(*left);
+  return read_table_part(spec, limits, nullptr);
+}
+
+Dataset read_table_part(const DataSpec& spec, const ReadLimits& limits,
+                        const TablePart* part) {
+  return option(spec, "columns") ? read_table(spec, limits, part)
+                                 : NumberTable{spec, limits, part}.read();
 }
 
 void fit_csv(const DataSpec&, Dataset& train, Dataset* eval) {

@@ -17,6 +17,12 @@ void check_csv(const DataSpec& spec);
 /// not a finite float32, an empty field, no such label column).
 Dataset read_csv(const DataSpec& spec, const ReadLimits& limits);
 
+struct TablePart;
+/// The rows of one row group of a Parquet file as read_csv holds them; null:
+/// all rows. Errors: those of read_csv.
+Dataset read_table_part(const DataSpec& spec, const ReadLimits& limits,
+                        const TablePart* part);
+
 /// Fits classes to the training part; of data without columns=.
 /// Errors: InputError (columns of other names or number, labels that training
 /// lacks).

@@ -26,10 +26,13 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t default_samples = 60'000;
+constexpr uint64_t usual_block = 16'384;
+constexpr uint64_t usual_window = 8; // blocks
 constexpr uint64_t max_samples = 100'000'000;
 constexpr uint64_t any_seed = std::numeric_limits<uint64_t>::max();
 
 constexpr std::array eval_parts{"drawn", "tail"};
+constexpr std::array shuffles{"all", "blocks"};
 constexpr std::array splits{"auto", "train", "test"};
 constexpr std::array scales{"none", "standard"};
 constexpr std::array orders{"random", "ascending"};
@@ -111,34 +114,47 @@ constexpr auto shared = KeyScope::shared;
 // Which samples --eval-fraction takes: of every kind but text.
 constexpr DataKey eval_key{"eval", own};
 constexpr DataKey eval_seed_key{"eval_seed", own};
+// How samples are mixed, of the same kinds.
+constexpr DataKey shuffle_key{"shuffle", own};
+constexpr DataKey block_key{"block", own};
+constexpr DataKey window_key{"window", own};
 
-constexpr DataKey image_keys[]{{"split", own},
-                               {"scale", shared},
-                               eval_key,
-                               eval_seed_key};
-constexpr DataKey csv_keys[]{{"header", inherited}, {"label", inherited},
-                             {"sep", inherited},    {"task", shared},
-                             {"columns", shared},   {"na", shared},
-                             {"scale", shared},     eval_key,
-                             eval_seed_key};
-constexpr DataKey parquet_keys[]{{"label", inherited}, {"task", shared},
-                                 {"columns", shared},  {"na", shared},
-                                 {"scale", shared},    eval_key,
-                                 eval_seed_key};
-constexpr DataKey libsvm_keys[]{{"base", shared},
-                                {"ids", shared},
-                                eval_key,
-                                eval_seed_key};
-constexpr DataKey criteo_keys[]{{"buckets", shared},
-                                {"scale", shared},
-                                eval_key,
-                                eval_seed_key};
-constexpr DataKey text_keys[]{{"level", shared}, {"tokenizer", shared}};
-constexpr DataKey npy_keys[]{{"labels", own},
+constexpr DataKey image_keys[]{{"split", own}, {"scale", shared}, eval_key,
+                               eval_seed_key,  shuffle_key,       block_key,
+                               window_key};
+constexpr DataKey csv_keys[]{{"header", inherited},
+                             {"label", inherited},
+                             {"sep", inherited},
                              {"task", shared},
+                             {"columns", shared},
+                             {"na", shared},
                              {"scale", shared},
                              eval_key,
-                             eval_seed_key};
+                             eval_seed_key,
+                             shuffle_key,
+                             block_key,
+                             window_key};
+constexpr DataKey parquet_keys[]{{"label", inherited},
+                                 {"task", shared},
+                                 {"columns", shared},
+                                 {"na", shared},
+                                 {"scale", shared},
+                                 eval_key,
+                                 eval_seed_key,
+                                 shuffle_key,
+                                 block_key,
+                                 window_key};
+constexpr DataKey libsvm_keys[]{{"base", shared}, {"ids", shared}, eval_key,
+                                eval_seed_key,    shuffle_key,     block_key,
+                                window_key};
+constexpr DataKey criteo_keys[]{
+  {"buckets", shared}, {"scale", shared}, eval_key,  eval_seed_key,
+  shuffle_key,         block_key,         window_key};
+constexpr DataKey text_keys[]{{"level", shared}, {"tokenizer", shared}};
+constexpr DataKey npy_keys[]{{"labels", own},   {"task", shared},
+                             {"scale", shared}, eval_key,
+                             eval_seed_key,     shuffle_key,
+                             block_key,         window_key};
 constexpr DataKey tfrecord_keys[]{{"features", inherited},
                                   {"label", inherited},
                                   {"task", shared},
@@ -148,33 +164,48 @@ constexpr DataKey tfrecord_keys[]{{"features", inherited},
                                   {"augment", shared},
                                   {"scale", shared},
                                   eval_key,
-                                  eval_seed_key};
+                                  eval_seed_key,
+                                  shuffle_key,
+                                  block_key,
+                                  window_key};
 constexpr DataKey json_lines_keys[]{{"features", inherited},
                                     {"label", inherited},
                                     {"task", shared},
                                     {"shape", shared},
                                     {"scale", shared},
                                     eval_key,
-                                    eval_seed_key};
+                                    eval_seed_key,
+                                    shuffle_key,
+                                    block_key,
+                                    window_key};
 constexpr DataKey image_folder_keys[]{{"size", shared},
                                       {"channels", shared},
                                       {"augment", shared},
                                       {"scale", shared},
                                       eval_key,
-                                      eval_seed_key};
-constexpr DataKey digits_keys[]{{"samples", own},
-                                {"seed", own},
-                                {"scale", shared},
-                                eval_key,
-                                eval_seed_key};
+                                      eval_seed_key,
+                                      shuffle_key,
+                                      block_key,
+                                      window_key};
+constexpr DataKey digits_keys[]{{"samples", own},  {"seed", own},
+                                {"scale", shared}, eval_key,
+                                eval_seed_key,     shuffle_key,
+                                block_key,         window_key};
 constexpr DataKey clicks_keys[]{{"samples", own},    {"seed", own},
                                 {"buckets", shared}, {"spread", inherited},
                                 {"scale", shared},   eval_key,
-                                eval_seed_key};
-constexpr DataKey drawn_rows_keys[]{{"samples", own},       {"seed", own},
-                                    {"order", own},         {"ids", shared},
-                                    {"vocabulary", shared}, eval_key,
-                                    eval_seed_key};
+                                eval_seed_key,       shuffle_key,
+                                block_key,           window_key};
+constexpr DataKey drawn_rows_keys[]{{"samples", own},
+                                    {"seed", own},
+                                    {"order", own},
+                                    {"ids", shared},
+                                    {"vocabulary", shared},
+                                    eval_key,
+                                    eval_seed_key,
+                                    shuffle_key,
+                                    block_key,
+                                    window_key};
 constexpr DataKey drawn_text_keys[]{{"samples", own}, {"seed", own}};
 
 constexpr DataKind kinds[]{
@@ -254,6 +285,31 @@ SplitRule split_rule(const DataSpec& spec) {
   return {tail, whole_option(spec, "eval_seed", 0, 0, any_seed)};
 }
 
+MixRule mix_rule(const DataSpec& spec) {
+  constexpr uint64_t max_block = uint64_t{1} << 24;
+  constexpr uint64_t max_window = 1024;
+  MixRule rule;
+  const bool blocks = choice_option(spec, "shuffle", shuffles) == "blocks";
+  if (blocks) {
+    rule.block = static_cast<uint32_t>(
+      whole_option(spec, "block", usual_block, 1, max_block));
+    rule.window = static_cast<uint32_t>(
+      whole_option(spec, "window", usual_window, 1, max_window));
+  }
+  for (const auto* key : {"block", "window"})
+    if (!blocks && option(spec, key))
+      refuse(spec, std::string{key} + "= goes with shuffle=blocks alone");
+  return rule;
+}
+
+DataSpec without_mix(DataSpec spec) {
+  std::erase_if(spec.options, [](const auto& option) {
+    return option.first == shuffle_key.name || option.first == block_key.name
+           || option.first == window_key.name;
+  });
+  return spec;
+}
+
 DataSpec without_split(DataSpec spec) {
   std::erase_if(spec.options, [](const auto& option) {
     return option.first == eval_key.name || option.first == eval_seed_key.name;
@@ -280,6 +336,7 @@ void check(const DataSpec& spec) {
       choice_option(spec, name, scales);
   }
   split_rule(spec);
+  mix_rule(spec);
   if (kind.check != nullptr)
     kind.check(spec);
 }

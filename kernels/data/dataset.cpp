@@ -134,6 +134,8 @@ void Dataset::gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
       if (auto* to = out.ids(); to != nullptr && !ids.empty())
         std::copy_n(ids.data() + row * shape.ids, shape.ids,
                     to + i * shape.ids);
+      else if (to != nullptr && in_files)
+        in_files->read_ids(place(row), to + i * shape.ids);
     }
     switch (shape.label) {
       case LabelKind::tokens: {

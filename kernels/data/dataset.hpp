@@ -160,6 +160,9 @@ struct ReadLimits {
   std::string index_folder;
   /// Samples are to be predicted: a table may lack the label, and npy labels.
   bool unlabelled = false;
+  /// Samples are read as training mixes them, over and over; else once, in
+  /// order.
+  bool trains = false;
   /// Where places that are URLs are read; null: they are refused.
   std::shared_ptr<const FileStore> store = nullptr;
   /// Weights know text by this (Tokenizer::json()); empty: by characters, or
@@ -191,6 +194,19 @@ struct SplitRule {
   uint64_t seed = 0; ///< what is drawn is a function of this and the counts
 };
 SplitRule split_rule(const DataSpec& spec);
+
+/// How samples to train on are mixed in each data epoch: all of them, or in
+/// blocks of neighbours (shuffle=blocks), as whoever reads whole blocks wants.
+struct MixRule {
+  uint32_t block = 0;  ///< samples; 0: all are mixed
+  uint32_t window = 1; ///< blocks whose samples are mixed
+
+  bool operator==(const MixRule&) const = default;
+};
+MixRule mix_rule(const DataSpec& spec);
+
+/// The specification without what says how samples are mixed.
+DataSpec without_mix(DataSpec spec);
 
 /// Takes round(fraction n) samples out; of text always the last characters.
 /// Errors: UsageError when fraction is not in [0, 1); InputError when a part

@@ -192,6 +192,8 @@ SplitData load_data(const DataSpec& given, const HeldOut& held_out,
     if (without_split(*eval_spec) != *eval_spec)
       refuse(*eval_spec,
              "is held out as it is; leave eval= and eval_seed= out");
+    if (without_mix(*eval_spec) != *eval_spec)
+      refuse(*eval_spec, "is read in order; leave shuffle= out");
     if (&kind_of(*eval_spec) != &kind_of(spec)
         && (fits_itself(spec) || fits_itself(*eval_spec)))
       refuse(*eval_spec, "is of another kind than --data " + to_string(spec)
@@ -200,7 +202,9 @@ SplitData load_data(const DataSpec& given, const HeldOut& held_out,
       for (auto& [key, value] : eval_spec->options)
         if (key == "columns")
           value = to_text(table->rules);
-    parts.eval = std::make_shared<Dataset>(read(*eval_spec, limits));
+    auto in_order = limits;
+    in_order.trains = false;
+    parts.eval = std::make_shared<Dataset>(read(*eval_spec, in_order));
     if (parts.eval->samples() == 0 && parts.eval->tokens.empty())
       throw InputError(parts.eval->name + ": holds no samples");
   }
@@ -215,6 +219,8 @@ SplitData load_data(const DataSpec& given, const HeldOut& held_out,
     scale_parts(parts, known && (is_table || !fitted->mean.empty())
                          ? fitted.get()
                          : nullptr);
+  if (limits.trains && parts.train->in_files)
+    parts.train->in_files->check_mix(*parts.train, mix_rule(spec));
   if (eval_spec)
     check_fit(*parts.train, *parts.eval, *eval_spec);
   return parts;

@@ -4,6 +4,7 @@
 #include "kernels/data/class_labels.hpp"
 #include "kernels/data/data_options.hpp"
 #include "kernels/data/sample_source.hpp"
+#include "kernels/data/sample_windows.hpp"
 #include "kernels/files/file_list.hpp"
 #include "kernels/files/file_url.hpp"
 #include "kernels/files/free_memory.hpp"
@@ -124,18 +125,30 @@ bool is_numbers(const DataSpec& spec) {
 
 class FileSamples : public SampleSource {
 public:
-  explicit FileSamples(RecordFiles files) : files_(std::move(files)) {}
+  /// `memory`: that may be held of the files.
+  FileSamples(RecordFiles files, uint64_t memory)
+    : files_(std::move(files)), memory_(memory) {}
   void read(uint64_t sample, void* row, const SampleDraw& draw) const override {
     files_.read(sample, row, draw);
   }
   uint64_t stored_bytes(uint64_t sample) const override {
     return files_.stored_bytes(sample);
   }
+  /// Where what a window reaches into can be held, it is read at once.
+  void check_mix(const Dataset& train, const MixRule& mix) const override {
+    const auto window =
+      largest_window(train, mix, [&](uint64_t first, uint64_t last) {
+        return files_.stretch_bytes(mix.block, first, last);
+      });
+    if (mix.block > 0 && window <= memory_)
+      files_.read_stretches(mix.block, memory_);
+  }
   void expect(uint64_t sample) const override { files_.expect(sample); }
   bool is_elsewhere() const override { return files_.is_elsewhere(); }
 
 private:
-  RecordFiles files_;
+  mutable RecordFiles files_; ///< changed by check_mix() alone
+  uint64_t memory_;
 };
 
 /// The samples of many files: held while they fit, else found alone.
@@ -326,8 +339,10 @@ private:
         files.push_back(std::move(files_[i]));
         indexes.push_back(std::move(indexes_[i]));
       }
-    out_.in_files = std::make_shared<FileSamples>(RecordFiles{
-      std::move(format_), layout_, std::move(files), std::move(indexes)});
+    out_.in_files = std::make_shared<FileSamples>(
+      RecordFiles{std::move(format_), layout_, std::move(files),
+                  std::move(indexes)},
+      memory_);
     out_.files_hold_bytes = layout_.is_bytes;
   }
 

@@ -6,6 +6,7 @@
 #include "kernels/columns/missing_texts.hpp"
 #include "kernels/data/csv_options.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/data/table_groups.hpp"
 #include "kernels/data/table_rows.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/numbers/text_hash.hpp"
@@ -28,6 +29,17 @@ MissingTexts missing_texts_of(const DataSpec& spec) {
   return list ? MissingTexts{*list} : MissingTexts{};
 }
 
+std::string too_many(const ColumnRule& rule) {
+  return "column " + in_quotes(rule.name) + " has more than "
+         + std::to_string(rule.value_limit()) + " different values";
+}
+
+std::string advice_on_many(const ColumnRule& rule) {
+  return rule.kind == ColumnKind::label
+           ? "make a number to learn a target"
+           : "give it max_values=, buckets= for a hash, or ignore it";
+}
+
 void add_feature_names(const ColumnRule& rule,
                        std::vector<std::string>& names) {
   if (!rule.has_feature())
@@ -41,32 +53,6 @@ void add_feature_names(const ColumnRule& rule,
     if (wanted)
       for (const auto* part : {" sine", " cosine"})
         names.push_back(rule.name + cycle + part);
-}
-
-/// The rules with those that "*" stands for, for a file of these columns.
-std::vector<ColumnRule> spread_rules(const std::vector<ColumnRule>& rules,
-                                     const std::vector<std::string>& names) {
-  std::unordered_set<std::string_view> ruled;
-  for (const auto& rule : rules)
-    ruled.insert(rule.name);
-  std::vector<ColumnRule> result;
-  for (const auto& rule : rules) {
-    if (rule.name != "*") {
-      result.push_back(rule);
-      continue;
-    }
-    for (const auto& name : names) {
-      if (name.empty() || ruled.contains(name))
-        continue; // what has no name cannot be found again
-      result.push_back(rule);
-      result.back().name = name;
-    }
-  }
-  // What is not looked at is not looked for, either.
-  std::erase_if(result, [](const ColumnRule& rule) {
-    return rule.kind == ColumnKind::ignore;
-  });
-  return result;
 }
 
 /// Where the columns of a file are, by name.
@@ -105,13 +91,15 @@ std::string name_like(const std::string& wanted,
 /// Makes samples of rows, column by column as the rules say.
 class RuledTable {
 public:
-  RuledTable(const DataSpec& spec, const ReadLimits& limits)
+  RuledTable(const DataSpec& spec, const ReadLimits& limits,
+             const TablePart* part)
     : spec_(spec),
       header_(csv_has_header(spec)),
       unlabelled_(limits.unlabelled),
       missing_(missing_texts_of(spec)),
       given_(column_rules_of(spec)),
-      rows_(spec, list_files(spec.where, limits.store)) {}
+      rows_(spec, limits.store, part),
+      expected_(part != nullptr ? part->rows : 0) {}
 
   Dataset read() {
     rows_.read(*this);
@@ -155,6 +143,8 @@ public:
       if (features_ + ids_ == 0)
         rows_.refuse("has no column to learn from",
                      "give columns= more than the label");
+      make_room(values_, expected_ * features_, rows_.path());
+      make_room(out_.ids, expected_ * ids_, rows_.path());
     }
     places_.clear();
     const ColumnPlaces places{names};
@@ -313,12 +303,7 @@ private:
                     ValueIndex& values) const {
     const auto number = values.add(text);
     if (number >= rule.value_limit())
-      rows_.refuse(
-        "column " + in_quotes(rule.name) + " has more than "
-          + std::to_string(rule.value_limit()) + " different values",
-        rule.kind == ColumnKind::label
-          ? "make a number to learn a target"
-          : "give it max_values=, buckets= for a hash, or ignore it");
+      rows_.refuse(too_many(rule), advice_on_many(rule));
     return static_cast<int32_t>(number);
   }
 
@@ -347,6 +332,7 @@ private:
   MissingTexts missing_;
   std::vector<ColumnRule> given_;
   TableRows rows_;
+  uint64_t expected_; ///< rows; 0: it is not known how many
   std::shared_ptr<TableColumns> table_;
   size_t width_ = 0;
   std::vector<size_t> places_; ///< fields of the columns
@@ -359,28 +345,116 @@ private:
   Dataset out_;
 };
 
+/// What the samples to train on say of a column.
+struct ColumnSums {
+  double sum = 0;
+  uint64_t count = 0;           ///< of numbers
+  std::vector<float> all;       ///< of a median
+  ValueIndex values;            ///< of ids, where parts number their own
+  std::vector<uint64_t> counts; ///< of ids, by number
+};
+
+/// Calls use(i) for some of the samples, or, without `rows`, for all of them.
+template <class Use>
+void for_rows(const Dataset& part, const std::vector<uint32_t>* rows,
+              const Use& use) {
+  if (rows != nullptr)
+    for (const auto row : *rows)
+      use(row);
+  else
+    for (uint64_t i = 0, samples = part.samples(); i < samples; ++i)
+      use(i);
+}
+
+void add_numbers(const ColumnRule& rule, const Dataset& part,
+                 const std::vector<uint32_t>* rows, size_t feature,
+                 ColumnSums& sums) {
+  if (rule.missing == MissingRule::value)
+    return;
+  const auto width = part.features();
+  const auto* values = part.values.data() + feature;
+  for_rows(part, rows, [&](uint64_t i) {
+    const auto value = values[i * width];
+    if (std::isnan(value))
+      return;
+    sums.sum += value;
+    ++sums.count;
+    if (rule.missing == MissingRule::median)
+      sums.all.push_back(value);
+  });
+}
+
+/// `merges`: other parts number the texts of theirs otherwise.
+void add_ids(const ColumnRule& rule, const Dataset& part,
+             const std::vector<uint32_t>* rows, size_t id,
+             const ValueIndex& values, bool merges, ColumnSums& sums) {
+  std::vector<uint32_t> numbers;
+  for (uint32_t i = 0; merges && i < values.size(); ++i)
+    numbers.push_back(static_cast<uint32_t>(
+      add_value(rule, values.text(i), sums.values, part.name)));
+  sums.counts.resize(merges ? sums.values.size() : values.size());
+  const auto width = part.shape.ids;
+  for_rows(part, rows, [&](uint64_t i) {
+    const auto found = part.ids[i * width + id];
+    if (found == missing_id)
+      return;
+    const auto number = static_cast<size_t>(found) - 1;
+    ++sums.counts[merges ? numbers[number] : number];
+  });
+}
+
+void add_part(const Dataset& part, const std::vector<uint32_t>* rows,
+              bool merges, std::vector<ColumnSums>& sums) {
+  const auto& table = *part.table;
+  size_t feature = 0;
+  size_t id = 0;
+  for (size_t i = 0; i < table.rules.size(); ++i) {
+    const auto& rule = table.rules[i];
+    if (rule.has_feature())
+      add_numbers(rule, part, rows, feature, sums[i]);
+    if (rule.has_id() && rule.has_vocabulary())
+      add_ids(rule, part, rows, id, table.values[i], merges, sums[i]);
+    feature += rule.features();
+    id += rule.has_id() ? 1 : 0;
+  }
+}
+
+/// A median is of all numbers, which have to be held.
+void check_medians(const Dataset& train, uint64_t memory) {
+  uint64_t medians = 0;
+  for (const auto& rule : train.table->rules)
+    medians += rule.has_feature() && rule.missing == MissingRule::median;
+  if (medians * train.samples() * sizeof(float) > memory)
+    throw InputError(train.name + ": the numbers of " + std::to_string(medians)
+                     + " columns with missing=median are more than "
+                       "--data-memory; give missing=mean, or raise it");
+}
+
+std::vector<ColumnSums> sums_of(const Dataset& train) {
+  const auto& table = *train.table;
+  std::vector<ColumnSums> sums(table.rules.size());
+  if (!table.groups) {
+    add_part(train, nullptr, false, sums);
+    return sums;
+  }
+  check_medians(train, table.groups->memory());
+  table.groups->for_parts(train, [&](const Dataset& part,
+                                     const std::vector<uint32_t>& rows) {
+    add_part(part, &rows, true, sums);
+  });
+  return sums;
+}
+
 /// What stands for the missing values of a feature.
-float fill_of(const ColumnRule& rule, const Dataset& train, size_t feature) {
+float fill_of(const ColumnRule& rule, ColumnSums& sums) {
   if (rule.missing == MissingRule::value)
     return rule.fill;
-  const auto width = train.features();
-  const auto samples = train.samples();
-  const auto* at = train.values.data() + feature;
-  double sum = 0;
-  uint64_t count = 0;
-  std::vector<float> all;
-  for (uint64_t i = 0; i < samples; ++i, at += width) {
-    if (std::isnan(*at))
-      continue;
-    sum += *at;
-    ++count;
-    if (rule.missing == MissingRule::median)
-      all.push_back(*at);
-  }
+  auto& all = sums.all;
+  const auto count = sums.count;
   if (count == 0)
     return 0;
   if (rule.missing != MissingRule::median)
-    return static_cast<float>(sum / static_cast<double>(count));
+    return static_cast<float>(sums.sum / static_cast<double>(count));
   const auto middle = all.begin() + static_cast<ptrdiff_t>(count / 2);
   std::nth_element(all.begin(), middle, all.end());
   if (count % 2 == 1)
@@ -418,16 +492,6 @@ std::vector<std::string> common_values(const ValueIndex& values,
       result.emplace_back(values.text(i));
   std::sort(result.begin(), result.end());
   return result;
-}
-
-std::vector<uint64_t> counts_of_ids(const Dataset& train, size_t id,
-                                    size_t values) {
-  std::vector<uint64_t> counts(values);
-  const auto width = train.shape.ids;
-  for (auto i = id; i < train.ids.size(); i += width)
-    if (train.ids[i] != missing_id)
-      ++counts[static_cast<size_t>(train.ids[i]) - 1];
-  return counts;
 }
 
 std::vector<uint64_t> counts_of_labels(const Dataset& train, size_t values) {
@@ -497,6 +561,40 @@ void fill_gaps(const FittedColumn& column, size_t feature, Dataset& part) {
 
 } // namespace
 
+int32_t add_value(const ColumnRule& rule, std::string_view text,
+                  ValueIndex& values, const std::string& name) {
+  const auto number = values.add(text);
+  if (number >= rule.value_limit())
+    throw InputError(name + ": " + too_many(rule) + "; "
+                     + advice_on_many(rule));
+  return static_cast<int32_t>(number);
+}
+
+std::vector<ColumnRule> spread_rules(const std::vector<ColumnRule>& rules,
+                                     const std::vector<std::string>& names) {
+  std::unordered_set<std::string_view> ruled;
+  for (const auto& rule : rules)
+    ruled.insert(rule.name);
+  std::vector<ColumnRule> result;
+  for (const auto& rule : rules) {
+    if (rule.name != "*") {
+      result.push_back(rule);
+      continue;
+    }
+    for (const auto& name : names) {
+      if (name.empty() || ruled.contains(name))
+        continue; // what has no name cannot be found again
+      result.push_back(rule);
+      result.back().name = name;
+    }
+  }
+  // What is not looked at is not looked for, either.
+  std::erase_if(result, [](const ColumnRule& rule) {
+    return rule.kind == ColumnKind::ignore;
+  });
+  return result;
+}
+
 std::vector<ColumnRule> column_rules_of(const DataSpec& spec) {
   const auto text = option(spec, "columns").value_or("");
   if (!text.starts_with('@'))
@@ -525,8 +623,9 @@ void check_table(const DataSpec& spec) {
   }
 }
 
-Dataset read_table(const DataSpec& spec, const ReadLimits& limits) {
-  return RuledTable{spec, limits}.read();
+Dataset read_table(const DataSpec& spec, const ReadLimits& limits,
+                   const TablePart* part) {
+  return RuledTable{spec, limits, part}.read();
 }
 
 std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
@@ -537,8 +636,7 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
     if (const auto value = option(spec, key))
       fitted->options.emplace_back(key, *value);
   const auto& table = *train.table;
-  size_t feature = 0;
-  size_t id = 0;
+  auto sums = sums_of(train);
   for (size_t i = 0; i < table.rules.size(); ++i) {
     const auto& rule = table.rules[i];
     const auto& values = table.values[i];
@@ -550,10 +648,10 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
     FittedColumn column;
     column.rule = rule;
     if (rule.has_feature())
-      column.fill = fill_of(rule, train, feature);
+      column.fill = fill_of(rule, sums[i]);
     if (rule.has_id() && rule.has_vocabulary())
-      column.values = common_values(
-        values, counts_of_ids(train, id, values.size()), rule.min_count);
+      column.values = common_values(table.groups ? sums[i].values : values,
+                                    sums[i].counts, rule.min_count);
     if (rule.kind == ColumnKind::label)
       column.values = common_values(values,
                                     counts_of_labels(train, values.size()), 1);
@@ -565,8 +663,6 @@ std::shared_ptr<FittedColumns> fit_columns(const DataSpec& spec,
                        + in_quotes(column.values.front())
                        + ", so there is nothing to learn; take other samples, "
                          "or another label");
-    feature += rule.features();
-    id += rule.has_id() ? 1 : 0;
     fitted->columns.push_back(std::move(column));
   }
   if (kept_bytes(*fitted) > max_vocabulary_bytes)
@@ -585,13 +681,15 @@ void apply_columns(const std::shared_ptr<FittedColumns>& fitted, Dataset& part,
   if (!table || table->rules != fitted->rules())
     throw InputError(part.name + ": has other columns than those that were "
                      + "trained on; leave columns= out");
+  if (table->groups)
+    table->groups->take(fitted);
   size_t feature = 0;
   size_t id = 0;
   uint64_t first_id = 0;
   for (size_t i = 0; i < table->rules.size(); ++i) {
     const auto& column = fitted->columns[i];
     const auto& rule = column.rule;
-    if (rule.has_feature())
+    if (rule.has_feature() && !part.in_files)
       fill_gaps(column, feature, part);
     feature += rule.features();
     if (rule.has_id()) {

@@ -14,12 +14,17 @@ namespace troupe {
 // learns from the training part, and apply_columns brings any part to it.
 // Keys besides those of csv: na=TEXT,… (what stands for a missing value).
 
+class TableGroups;
+struct TablePart;
+
 /// The columns of a part as they were read.
 struct TableColumns {
   std::vector<ColumnRule> rules;
   /// Of each column with a vocabulary its texts; ids are their numbers + 1,
   /// 0 a missing one; labels are their numbers.
   std::vector<ValueIndex> values;
+  /// Where features and ids are that were left in their files; else null.
+  std::shared_ptr<TableGroups> groups;
 };
 
 /// Errors: UsageError (columns=, na=, keys that columns= replaces).
@@ -29,8 +34,18 @@ void check_table(const DataSpec& spec);
 /// one. Errors: UsageError, InputError.
 std::vector<ColumnRule> column_rules_of(const DataSpec& spec);
 
-/// Errors: InputError with file, line and column.
-Dataset read_table(const DataSpec& spec, const ReadLimits& limits);
+/// The number of a text among those of a column, to which it is added where it
+/// is new. Errors: InputError with `name` where these are too many.
+int32_t add_value(const ColumnRule& rule, std::string_view text,
+                  ValueIndex& values, const std::string& name);
+
+/// The rules for a file with these columns: "*" stands for some.
+std::vector<ColumnRule> spread_rules(const std::vector<ColumnRule>& rules,
+                                     const std::vector<std::string>& names);
+
+/// `part`: null for all rows. Errors: InputError with file, line and column.
+Dataset read_table(const DataSpec& spec, const ReadLimits& limits,
+                   const TablePart* part);
 
 /// What the training part makes of its columns.
 /// Errors: InputError (no label, one class alone, vocabularies that are too

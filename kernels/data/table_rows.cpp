@@ -24,6 +24,15 @@ TableRows::TableRows(const DataSpec& spec, std::vector<DataFile> files)
     is_said_(is_parquet_ || option(spec, "header").has_value()),
     fields_(csv_separator(spec)) {}
 
+TableRows::TableRows(const DataSpec& spec,
+                     const std::shared_ptr<const FileStore>& store,
+                     const TablePart* part)
+  : TableRows(spec, part != nullptr ? std::vector{part->file}
+                                    : list_files(spec.where, store)) {
+  if (part != nullptr)
+    group_ = part->group;
+}
+
 void TableRows::refuse(const std::string& what,
                        const std::string& advice) const {
   if (is_parquet_)

@@ -5,6 +5,7 @@
 #include "kernels/files/file_list.hpp"
 #include "kernels/files/text_lines.hpp"
 #include "kernels/parquet/parquet_file.hpp"
+#include "kernels/records/record_index.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -27,6 +28,15 @@ inline std::optional<double> known_real(const ParquetFile& row, size_t field) {
   return row.real(field);
 }
 
+/// A row group of a Parquet file.
+struct TablePart {
+  DataFile file;
+  uint32_t group = 0;
+  uint32_t rows = 0;
+  uint64_t bytes = 0; ///< of the file
+  FileState state;    ///< of the file, when its rows were counted
+};
+
 /// Reads the rows of csv or Parquet files, one file after another. What becomes
 /// of them is up to a maker:
 ///
@@ -43,6 +53,10 @@ class TableRows {
 public:
   /// Errors: UsageError (sep=).
   TableRows(const DataSpec& spec, std::vector<DataFile> files);
+  /// Of all files that the specification names, or of one row group alone.
+  /// Errors: also those of list_files().
+  TableRows(const DataSpec& spec, const std::shared_ptr<const FileStore>& store,
+            const TablePart* part);
 
   /// Blank lines are no rows.
   /// Errors: InputError with file and line; what the maker throws.
@@ -98,12 +112,15 @@ private:
     path_ = file.name();
     const auto& names = parquet_->names();
     maker.begin_file(TextRow{names.begin(), names.end()});
+    if (group_)
+      parquet_->take_only(*group_);
     parquet_->choose([&](size_t field) { return maker.uses(field); });
     while (parquet_->next())
       maker.add(*parquet_);
   }
 
   std::vector<DataFile> files_;
+  std::optional<uint32_t> group_; ///< that is read; none: all
   bool is_parquet_;
   bool is_said_;
   Fields fields_;

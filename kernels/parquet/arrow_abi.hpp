@@ -59,6 +59,12 @@ struct FileBytes {
   bool (*read)(void* file, uint64_t offset, void* out, uint64_t bytes);
 };
 
+/// What a row group has, as the end of the file says.
+struct GroupSize {
+  uint64_t rows;
+  uint64_t bytes; ///< packed, of all columns
+};
+
 /// The functions of the module. A reader is used by one thread at a time.
 struct ModuleTable {
   uint64_t version;
@@ -68,6 +74,9 @@ struct ModuleTable {
   /// The columns, one a child. False: see `error`.
   bool (*schema)(void* reader, ArrowSchema* out, ErrorText error);
   uint32_t (*row_groups)(void* reader);
+  /// Of one below row_groups(). False: see `error`.
+  bool (*group_size)(void* reader, uint32_t group, GroupSize* out,
+                     ErrorText error);
   /// Goes to a row group, of which some columns are wanted, by their indices
   /// in the schema. False: see `error`.
   bool (*begin)(void* reader, uint32_t group, const uint32_t* columns,
@@ -77,7 +86,7 @@ struct ModuleTable {
   int (*next)(void* reader, ArrowArray* out, ErrorText error);
 };
 
-constexpr uint64_t module_version = 1;
+constexpr uint64_t module_version = 2;
 
 /// The module's one symbol: const ModuleTable* troupe_parquet_module().
 constexpr const char* module_symbol = "troupe_parquet_module";

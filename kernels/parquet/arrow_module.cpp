@@ -10,6 +10,8 @@
 #include <arrow/type.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
 #include <parquet/properties.h>
 
 #include <algorithm>
@@ -134,6 +136,17 @@ public:
     return static_cast<uint32_t>(reader_->num_row_groups());
   }
 
+  arrow::Status group_size(uint32_t group, GroupSize& out) const {
+    const auto metadata = reader_->parquet_reader()->metadata();
+    const auto known = metadata->RowGroup(static_cast<int>(group));
+    const auto rows = known->num_rows();
+    const auto bytes = known->total_compressed_size();
+    if (rows < 0 || bytes < 0)
+      return arrow::Status::Invalid("says that it has less than nothing");
+    out = {static_cast<uint64_t>(rows), static_cast<uint64_t>(bytes)};
+    return arrow::Status::OK();
+  }
+
   arrow::Status begin(uint32_t group, const uint32_t* columns, size_t count) {
     std::vector<int> leaves;
     for (size_t i = 0; i < count; ++i) {
@@ -207,6 +220,12 @@ uint32_t row_groups(void* reader) {
   return static_cast<Reader*>(reader)->row_groups();
 }
 
+bool group_size(void* reader, uint32_t group, GroupSize* out, ErrorText error) {
+  return succeeds(error, [&] {
+    return static_cast<Reader*>(reader)->group_size(group, *out);
+  });
+}
+
 bool begin(void* reader, uint32_t group, const uint32_t* columns, size_t count,
            ErrorText error) {
   return succeeds(error, [&] {
@@ -231,7 +250,7 @@ extern "C" __attribute__((visibility("default")))
 const troupe::parquet::ModuleTable*
 troupe_parquet_module() {
   using namespace troupe::parquet;
-  static constexpr ModuleTable table{module_version, open,  close, schema,
-                                     row_groups,     begin, next};
+  static constexpr ModuleTable table{module_version, open,       close, schema,
+                                     row_groups,     group_size, begin, next};
   return &table;
 }

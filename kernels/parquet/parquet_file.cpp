@@ -6,13 +6,22 @@
 #include "kernels/files/text_lines.hpp"
 
 #include <dlfcn.h>
+#include <glob.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <span>
 #include <utility>
+
+extern "C" {
+// Of module_image.cpp, where that is a part of the program.
+[[gnu::weak]] extern const char troupe_parquet_image[];
+[[gnu::weak]] extern const char troupe_parquet_image_end[];
+}
 
 namespace troupe {
 
@@ -26,33 +35,110 @@ using parquet::ModuleTable;
 constexpr uint64_t max_memory = uint64_t{1} << 30;
 constexpr const char* module_file = "troupe_parquet.so";
 
-/// The module of this program: beside it, or where it is installed.
-const ModuleTable* load_module(const std::string& file) {
+std::string home_folder() {
+  const auto* home = std::getenv("HOME");
+  return home == nullptr ? "" : home;
+}
+
+/// Where pip puts pyarrow, which brings Arrow's libraries; the place that was
+/// named first. A star stands for Python's version.
+std::vector<std::string> pyarrow_places() {
+  std::vector<std::string> places;
+  if (const auto* named = std::getenv("TROUPE_PYARROW"))
+    places.emplace_back(named);
+  const std::string in_lib = "/lib/python3*/";
+  if (const auto* active = std::getenv("VIRTUAL_ENV"))
+    places.push_back(active + in_lib + "site-packages/pyarrow");
+  if (const auto home = home_folder(); !home.empty())
+    places.push_back(home + "/.local" + in_lib + "site-packages/pyarrow");
+  places.push_back("/usr/local" + in_lib + "dist-packages/pyarrow");
+  places.push_back("/usr/local" + in_lib + "site-packages/pyarrow");
+  return places;
+}
+
+std::vector<std::string> files_like(const std::string& pattern) {
+  std::vector<std::string> found;
+  glob_t matches{};
+  if (glob(pattern.c_str(), 0, nullptr, &matches) == 0)
+    found.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  globfree(&matches);
+  return found;
+}
+
+/// Loads Arrow's libraries of a place; the module then finds them by name.
+void load_arrow_of(const std::string& place) {
+  for (const auto* name : {"/libarrow.so.*", "/libparquet.so.*"})
+    for (const auto& file : files_like(place + name))
+      dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+/// The module as a file of its own, beside the program or where it is
+/// installed, else as a part of it. Empty: there is none.
+std::string module_place() {
   std::error_code unknown;
   const auto here = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  const fs::path places[]{here / module_file,
-                          here.parent_path() / "lib" / "troupe" / module_file};
-  const auto* const found =
-    std::ranges::find_if(places, [&](const fs::path& place) {
-      return fs::is_regular_file(place, unknown);
-    });
-  if (found == std::end(places))
+  for (const auto& place : {here / module_file, here.parent_path() / "lib"
+                                                  / "troupe" / module_file})
+    if (fs::is_regular_file(place, unknown))
+      return place.string();
+  if (troupe_parquet_image == nullptr)
+    return {};
+  const std::string_view bytes{
+    troupe_parquet_image,
+    static_cast<size_t>(troupe_parquet_image_end - troupe_parquet_image)};
+  const int memory = memfd_create(module_file, MFD_CLOEXEC); // stays open
+  if (memory < 0
+      || ::write(memory, bytes.data(), bytes.size())
+           != static_cast<ssize_t>(bytes.size()))
+    return {};
+  return "/proc/self/fd/" + std::to_string(memory);
+}
+
+/// "26" of "libparquet.so.2600: cannot open …"; else empty.
+std::string arrow_version(std::string_view mistake) {
+  const auto at = mistake.find(".so.");
+  if (at == mistake.npos)
+    return {};
+  const auto digits = mistake.substr(at + 4);
+  const auto count = digits.find_first_not_of("0123456789");
+  return count == digits.npos || count < 3
+           ? std::string{}
+           : std::string{digits.substr(0, count - 2)};
+}
+
+const ModuleTable* load_module(const std::string& file) {
+  const auto place = module_place();
+  if (place.empty())
     throw InputError(file
                      + ": is read by Apache Arrow, which this troupe was built "
                        "without; install it (python3 -m pip install pyarrow, "
                        "or libparquet-dev of Apache's packages), then "
                        "configure and build again");
-  void* module = dlopen(found->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (module == nullptr)
+  const auto load = [&] {
+    return dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  };
+  auto* module = load();
+  const std::string mistake = module == nullptr ? dlerror() : "";
+  for (const auto& pattern : pyarrow_places())
+    for (const auto& folder : files_like(pattern))
+      if (module == nullptr) {
+        load_arrow_of(folder);
+        module = load();
+      }
+  if (module == nullptr) {
+    const auto version = arrow_version(mistake);
     throw InputError(file + ": is read by Apache Arrow, which cannot be loaded "
-                     + "(" + shown_text(dlerror())
-                     + "); is it still where it was when troupe was built?");
+                     + "here (" + shown_text(mistake)
+                     + "); install it (python3 -m pip install pyarrow"
+                     + (version.empty() ? "" : "==" + version + ".*")
+                     + "), and where that is in a place of its own, name "
+                       "pyarrow's folder by TROUPE_PYARROW");
+  }
   using Table = const ModuleTable* (*)();
   const auto table =
     reinterpret_cast<Table>(dlsym(module, parquet::module_symbol));
   if (table == nullptr || table()->version != parquet::module_version)
-    throw InputError(found->string()
-                     + ": is not this troupe's; build both again");
+    throw InputError(place + ": is not this troupe's; build both again");
   return table();
 }
 
@@ -198,6 +284,23 @@ ParquetFile::~ParquetFile() = default;
 
 bool ParquetFile::is_readable(size_t column) const {
   return state_->columns[column].is_readable();
+}
+
+uint32_t ParquetFile::groups() const {
+  return state_->module->row_groups(state_->reader);
+}
+
+parquet::GroupSize ParquetFile::group_size(uint32_t group) const {
+  parquet::GroupSize size{};
+  Mistake mistake;
+  if (!state_->module->group_size(state_->reader, group, &size, mistake))
+    state_->fail(mistake, "row group " + std::to_string(group) + " ");
+  return size;
+}
+
+void ParquetFile::take_only(uint32_t group) {
+  state_->group = group;
+  state_->groups = group + 1;
 }
 
 void ParquetFile::choose(const std::function<bool(size_t)>& wanted) {

@@ -14,7 +14,8 @@
 
 namespace troupe {
 
-/// The rows of a Parquet file, from its start to its end; of the columns that
+/// The rows of a Parquet file, from its start to its end, or those of a row
+/// group; of the columns that
 /// are wanted alone is anything read, and some tens of thousands of rows are
 /// held. Apache Arrow reads them, in a module that is loaded when the first
 /// such file is opened.
@@ -32,6 +33,12 @@ public:
   /// Whether a column's values have a text: those that hold lists or further
   /// columns have none.
   bool is_readable(size_t column) const;
+
+  uint32_t groups() const; ///< row groups
+  /// Errors: InputError (a damaged end of the file).
+  parquet::GroupSize group_size(uint32_t group) const;
+  /// Has one row group alone read, before the first row.
+  void take_only(uint32_t group);
 
   /// Says which columns are wanted, before the first row.
   /// Errors: InputError (one that is not readable).

@@ -13,6 +13,11 @@ namespace {
 /// Files that are open at once; others are opened again.
 constexpr size_t max_open = 256;
 
+[[noreturn]] void refuse_short(const Record& record) {
+  record.refuse("the file ends within a sample",
+                "let its writer finish, then start again");
+}
+
 } // namespace
 
 /// Files that are open; a thread that uses one keeps it.
@@ -74,10 +79,80 @@ RecordFiles::Place RecordFiles::place_of(uint64_t sample) const {
 
 void RecordFiles::read(uint64_t sample, void* row,
                        const SampleDraw& draw) const {
-  const auto [file, place] = place_of(sample);
-  const auto handle = handles_->of(file, files_[file], indexes_[file].state());
+  const auto place = place_of(sample);
+  if (stretch_ > 0)
+    read_stretch(sample, place, row, draw);
+  else
+    read_alone(place, row, draw);
+}
+
+void RecordFiles::read_alone(const Place& place, void* row,
+                             const SampleDraw& draw) const {
+  const auto handle = handles_->of(place.file, files_[place.file],
+                                   indexes_[place.file].state());
   thread_local std::vector<uint8_t> buffer;
-  const auto record = read_record(*format_, *handle, place, buffer);
+  const auto record = read_record(*format_, *handle, place.record, buffer);
+  format_->decode(record, row, draw);
+}
+
+RecordFiles::Stretch RecordFiles::stretch_of(uint64_t sample, uint32_t samples,
+                                             uint64_t& end) const {
+  const auto file = place_of(sample).file;
+  const auto first = std::max(sample / samples * samples, firsts_[file]);
+  const auto last =
+    std::min(sample / samples * samples + samples, firsts_[file + 1]) - 1;
+  const auto& index = indexes_[file];
+  const auto& tail = index[last - firsts_[file]];
+  end = tail.offset + tail.bytes + format_->check_bytes();
+  return {file, index[first - firsts_[file]].offset, {}};
+}
+
+void RecordFiles::read_stretches(uint32_t samples, uint64_t memory) {
+  if (format_->whole_files())
+    return;
+  stretch_ = samples;
+  stretches_ = std::make_unique<HeldPieces<Stretch>>(memory);
+}
+
+uint64_t RecordFiles::stretch_bytes(uint32_t samples, uint64_t first,
+                                    uint64_t last) const {
+  uint64_t bytes = 0;
+  for (auto sample = first; sample <= last;) {
+    uint64_t end = 0;
+    const auto stretch = stretch_of(sample, samples, end);
+    bytes += end - std::min(end, stretch.begin);
+    sample = std::min(sample / samples * samples + samples,
+                      firsts_[stretch.file + 1]);
+  }
+  return bytes;
+}
+
+/// A stretch of several files is one of each.
+void RecordFiles::read_stretch(uint64_t sample, const Place& place, void* row,
+                               const SampleDraw& draw) const {
+  uint64_t end = 0;
+  auto wanted = stretch_of(sample, stretch_, end);
+  const auto& at = place.record;
+  const auto last = at.offset + at.bytes + format_->check_bytes();
+  if (at.offset < wanted.begin || last > end)
+    return read_alone(place, row, draw); // records of another order
+  const auto handle = handles_->of(place.file, files_[place.file],
+                                   indexes_[place.file].state());
+  const auto key = stretch_key(sample, place.file);
+  const auto stretch = stretches_->get(key, end - wanted.begin, [&] {
+    auto fresh = std::make_shared<Stretch>(std::move(wanted));
+    fresh->bytes.resize(end - fresh->begin);
+    const auto got = handle->read_at(
+      fresh->begin, std::as_writable_bytes(std::span{fresh->bytes}));
+    fresh->bytes.resize(got);
+    return fresh;
+  });
+  Record record{handle->name(), at.offset, {}, {}};
+  if (last - stretch->begin > stretch->bytes.size())
+    refuse_short(record);
+  record.bytes = std::span{stretch->bytes}.subspan(at.offset - stretch->begin,
+                                                   last - at.offset);
+  format_->check(record);
   format_->decode(record, row, draw);
 }
 
@@ -92,7 +167,13 @@ void RecordFiles::expect(uint64_t sample) const {
   if (!files_[file].is_elsewhere())
     return;
   const auto handle = handles_->of(file, files_[file], indexes_[file].state());
-  handle->expect(place.offset, place.bytes + format_->check_bytes());
+  auto begin = place.offset;
+  auto end = begin + place.bytes + format_->check_bytes();
+  if (stretch_ > 0 && stretches_->has(stretch_key(sample, file)))
+    return;
+  if (stretch_ > 0)
+    begin = stretch_of(sample, stretch_, end).begin;
+  handle->expect(begin, end - std::min(begin, end));
 }
 
 Record read_record(const RecordFormat& format, const OpenedFile& file,
@@ -102,8 +183,7 @@ Record read_record(const RecordFormat& format, const OpenedFile& file,
                                 std::as_writable_bytes(std::span{buffer}));
   Record record{file.name(), place.offset, buffer, {}};
   if (got < buffer.size())
-    record.refuse("the file ends within a sample",
-                  "let its writer finish, then start again");
+    refuse_short(record);
   format.check(record);
   return record;
 }

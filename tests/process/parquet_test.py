@@ -18,6 +18,7 @@ import unittest
 from cluster import TROUPE, Run
 from object_server import Objects
 from own_folder import OwnFolder, run_tests
+from pictures import seeds
 from table_data_test import HEADER, people
 
 MODULE = os.path.join(os.path.dirname(TROUPE), "troupe_parquet.so")
@@ -55,20 +56,67 @@ def train(*arguments, **more):
 
 
 class WithoutArrow(OwnFolder):
+    """A copy of the program, as `launch` and packages make it."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.path("troupe")
+        shutil.copy(TROUPE, self.program)
+
+    def table(self):
+        path = self.path("a.parquet")
+        parquet.write_table(pyarrow.table({
+            "x": [0.5 * i for i in range(40)],
+            "y": [i % 2 for i in range(40)]}), path)
+        return "parquet:" + path
+
+    @unittest.skipIf(os.path.exists(MODULE), "Parquet is built")
     def test_a_program_without_the_module_says_how_to_get_it(self):
-        program = self.path("troupe")
-        shutil.copy(TROUPE, program)
-        shutil.copymode(TROUPE, program)
         file = self.path("a.parquet")
         with open(file, "wb") as out:
             out.write(b"PAR1")
         for words in (["data", "info", "parquet:" + file],
                       ["train", "--data", "parquet:" + file, "--steps", "1"]):
-            done = troupe(*words, program=program)
+            done = troupe(*words, program=self.program)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertRegex(done.stderr, r"\Atroupe: [^\n]*a\.parquet: is "
                              r"read by Apache Arrow, which this troupe was "
                              r"built without; [^\n]*pyarrow[^\n]*\n\Z")
+
+    @unittest.skipUnless(pyarrow and os.path.exists(MODULE), "no Parquet here")
+    def test_the_module_goes_where_the_program_goes(self):
+        done = troupe("data", "info", self.table(), program=self.program)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("40 samples, 2 columns", done.stdout)
+
+    @unittest.skipUnless(pyarrow and os.path.exists(MODULE)
+                         and shutil.which("patchelf"),
+                         "no Parquet here, or no patchelf")
+    def test_arrow_is_found_where_its_folder_is_named(self):
+        table = self.table()
+        module = self.path("troupe_parquet.so")
+        shutil.copy(MODULE, module)
+        subprocess.run(["patchelf", "--remove-rpath", module], check=True)
+        elsewhere = {"HOME": self.folder, "VIRTUAL_ENV": self.folder}
+        done = troupe("data", "info", table, program=self.program,
+                      environment=elsewhere)
+        self.assertEqual(done.returncode, 1)
+        version = pyarrow.__version__.split(".")[0]
+        self.assertRegex(
+            done.stderr, r"\Atroupe: [^\n]*a\.parquet: is read by Apache "
+            r"Arrow, which cannot be loaded here \([^\n]*\.so\.[^\n]*\); "
+            rf"install it \(python3 -m pip install pyarrow=={version}\.\*\), "
+            r"[^\n]*TROUPE_PYARROW\n\Z")
+        for name, place in (
+                ("TROUPE_PYARROW", os.path.dirname(pyarrow.__file__)),
+                ("VIRTUAL_ENV", self.folder)):
+            if name == "VIRTUAL_ENV":
+                os.makedirs(self.path("lib/python3.99/site-packages"))
+                os.symlink(os.path.dirname(pyarrow.__file__), self.path(
+                    "lib/python3.99/site-packages/pyarrow"))
+            done = troupe("data", "info", table, program=self.program,
+                          environment={**elsewhere, name: place})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 @unittest.skipUnless(pyarrow and os.path.exists(MODULE),
@@ -229,6 +277,143 @@ class Parquet(OwnFolder):
                           *job, environment=server.environment)
             self.assertGreater(len(server.struck), 0)
         self.assertEqual(found["weights_sha256"], expected["weights_sha256"])
+
+    # --- more than memory holds -------------------------------------------------
+
+    def numbers(self, count=1500):
+        """The same numbers as text, records and row groups of two files."""
+        draw = random.Random(9)
+        rows = [[round(draw.gauss(i % 3, 1), 4) for _ in range(4)] + [i % 3]
+                for i in range(count)]
+        names = ["a", "b", "c", "d", "y"]
+        with open(self.path("n.csv"), "w", newline="") as file:
+            csv.writer(file).writerows([names, *rows])
+        with open(self.path("n.tfrecord"), "wb") as file:
+            file.write(seeds.tfrecord(*(
+                seeds.example(label=[row[4]], x=row[:4]) for row in rows)))
+        os.mkdir(self.path("n"))
+        for k, part in enumerate((rows[:1100], rows[1100:])):
+            self.write(f"n/{k}.parquet", dict(zip(names, map(
+                list, zip(*part)))), row_group_size=64)
+        return "parquet:" + self.path("n", "*.parquet")
+
+    NUMBERS = ["--model", "mlp:4-8-3", "--epochs", "3", "--seed", "4",
+               "--global-batch", "50", "--virtual-ranks", "2"]
+    ONE = ["--strategy", "one_device"]
+    WORLDS = [["--strategy", "parameter_server", "--in-process", "--workers",
+               "2", "--ps", "1"],
+              ["--strategy", "parameter_server", "--processes", "--workers",
+               "2", "--ps", "1", "--readers", "1"],
+              ["--strategy", "mirrored", "--devices", "cpu:2"],
+              [*ONE, "--threads-per-device", "3"]]
+    # Row groups of 64 rows of 20 bytes: a window of two blocks reaches into
+    # six of them.
+    LITTLE = ["--data-memory", "9000"]
+    BLOCKS = "?shuffle=blocks&block=100&window=2"
+
+    def test_row_groups_that_are_read_when_wanted_have_the_bits_of_memory(self):
+        packed = self.numbers() + self.BLOCKS
+        kept = {"environment": {"TROUPE_CACHE": self.path("cache")}}
+        expected = train("--data", "csv:" + self.path("n.csv") + self.BLOCKS,
+                         *self.NUMBERS, *self.ONE)["weights_sha256"]
+        self.assertNotEqual(expected, train(
+            "--data", "csv:" + self.path("n.csv"), *self.NUMBERS, *self.ONE)
+            ["weights_sha256"])
+        for spec in ("tfrecord:" + self.path("n.tfrecord") + self.BLOCKS,
+                     packed):
+            self.assertEqual(train("--data", spec, *self.NUMBERS, *self.ONE)
+                             ["weights_sha256"], expected, spec)
+        for world in [self.ONE, self.ONE, *self.WORLDS]:
+            found = train("--data", packed, *self.NUMBERS, *world,
+                          *self.LITTLE, **kept)
+            self.assertEqual(found["weights_sha256"], expected, world)
+        # Labels are in indexes from the first time on.
+        self.assertEqual(len(os.listdir(self.path("cache", "index"))), 2)
+
+    def test_tables_by_rules_are_left_in_their_files_too(self):
+        text, packed = self.census()
+        rules = self.proposal(text)[0][1].split("?")[1]
+        self.assertIn("missing=median", rules)
+        more = "&shuffle=blocks&block=120&window=2"
+        # A row has 4 features and 2 to 4 ids; medians want some bytes, too.
+        little = ["--data-memory", "60000"]
+        job = ["--model", "wide_deep", "--seed", "3", "--lr", "0.003",
+               "--epochs", "2"]
+        for held_out in ("", "&eval=tail"):
+            flags = [*job, "--eval-fraction", "0.15"]
+            expected = train("--data", f"{text}?{rules}{more}{held_out}",
+                             *flags, *self.ONE)
+            for world in [self.ONE, self.WORLDS[0]]:
+                found = train("--data", f"{packed}?{rules}{more}{held_out}",
+                              *flags, *world, *little)
+                for key in ("weights_sha256", "eval"):
+                    self.assertEqual(found[key], expected[key],
+                                     (held_out, world))
+        # Who reads once, in order, needs no blocks.
+        saved = self.path("census.safetensors")
+        train("--data", f"{text}?{rules}", *job, *self.ONE, "--save", saved)
+        answers = []
+        for spec, limit in (("csv:" + shutil.copy(text[4:], self.path("o.csv")),
+                             []), (packed, little)):
+            out = self.path("answers.txt")
+            done = troupe("predict", "--checkpoint", saved, "--out", out,
+                          "--data", spec, *limit)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(out) as file:
+                answers.append(file.read())
+        self.assertEqual(*answers)
+
+    def test_what_cannot_be_left_in_its_files_is_one_line(self):
+        packed = self.numbers()
+        for data, memory, why in (
+                (packed, "9000", "add shuffle=blocks"),
+                (packed + self.BLOCKS, "1000", "row group 0 takes about 1280 "
+                 "bytes, and 1000 may be held; write smaller row groups"),
+                (packed + self.BLOCKS, "5000", "2 blocks of 100 samples, which "
+                 r"are mixed at a time, lie in row groups of up to \d+ bytes, "
+                 "and 5000 may be held"),
+                ("csv:" + self.path("n.csv") + self.BLOCKS, "9000",
+                 "more than --data-memory")):
+            self.assertRegex(self.refused(
+                "train", "--data", data, *self.NUMBERS, *self.ONE,
+                "--data-memory", memory), why)
+        for keys, why in (("?block=5", "block= goes with shuffle=blocks"),
+                          ("?shuffle=blocks&window=0", "window=0"),
+                          ("?shuffle=some", "all, blocks")):
+            done = troupe("train", "--data", packed + keys, *self.NUMBERS)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(why, done.stderr)
+        done = troupe("train", "--data", packed, "--eval-data",
+                      packed + self.BLOCKS, *self.NUMBERS)
+        self.assertIn("leave shuffle= out", done.stderr)
+
+    def test_a_file_that_is_damaged_under_a_run_ends_it_with_a_line(self):
+        packed = self.numbers() + self.BLOCKS
+        with Run("--data", packed, *self.NUMBERS[:2], "--steps", "1000000",
+                 *self.ONE, *self.LITTLE, "--metrics-address",
+                 "127.0.0.1:0") as run:
+            run.wait_for_step(50)
+            os.truncate(self.path("n", "1.parquet"), 100)
+            run.finish(1)
+            self.assertRegex(run.error().splitlines()[-1],
+                             r"\Atroupe: worker:0 died \(\S*1\.parquet: changed "
+                             r"since .*, twice: ")
+
+    def test_a_run_goes_on_with_the_same_blocks_alone(self):
+        packed = self.numbers()
+        flags = [*self.ONE, "--checkpoint-dir", self.path("kept"),
+                 "--checkpoint-every", "20"]
+        expected = train("--data", packed + self.BLOCKS, *self.NUMBERS,
+                         *self.ONE)["weights_sha256"]
+        train("--data", packed + self.BLOCKS, *self.NUMBERS, *flags, "--steps",
+              "40")
+        line = self.refused("train", "--data", packed, *self.NUMBERS, *flags,
+                            "--resume")
+        self.assertIn("data's shuffle all (blocks of 100, 2 at a time in the "
+                      "checkpoint)", line)
+        found = train("--data", packed + self.BLOCKS, *self.NUMBERS, *flags,
+                      *self.LITTLE, "--resume")
+        self.assertEqual(found["weights_sha256"], expected)
 
     # --- what is wrong ----------------------------------------------------------
 

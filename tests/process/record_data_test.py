@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 from cluster import Run
+from object_server import Objects
 import pictures
 from pictures import GREY, IN_FILES, ONE, SIDE, seeds
 
@@ -154,6 +155,44 @@ class RecordData(unittest.TestCase):
                                             *IN_FILES), expected)
         self.assertIn("matches", self.refused(
             f"tfrecord:{self.path('none-*.tfrecord')}"))
+
+    def test_blocks_that_are_read_at_once_have_the_same_samples(self):
+        """From memory, sample by sample, and by stretches of several files."""
+        records = self.number_records()
+        mixed = "?shuffle=blocks&block=25&window=2"
+        for name, data in pictures.thirds(records).items():
+            self.put(name, data)
+        data = "tfrecord:" + self.path("part-*.tfrecord")
+        expected = self.train(data + mixed)
+        self.assertNotEqual(self.train(data), expected)
+        lines = "jsonl:" + self.put("data.jsonl", self.json_lines()) + mixed
+        # A record has some 300 bytes, and a stretch some 25 of them.
+        stretches = ["--data-memory", "40000"]
+        for memory in (IN_FILES, stretches):
+            for strategy in (ONE, ["--strategy", "parameter_server",
+                                   "--in-process", "--workers", "2", "--ps",
+                                   "1"],
+                             [*ONE, "--threads-per-device", "3"]):
+                with self.subTest(memory=memory, strategy=strategy):
+                    self.assertEqual(self.train(data + mixed, *strategy,
+                                                *memory), expected)
+            self.assertEqual(self.train(lines, *ONE, *memory), expected)
+        held_out = ["--eval-fraction", "0.2"]
+        self.assertEqual(
+            self.train(data + mixed, *ONE, *held_out),
+            self.train(data + mixed, *ONE, *held_out, *stretches))
+        # A store is asked once for a stretch, not for each of its samples.
+        objects = {f"/b/{name}": data for name, data in
+                   pictures.thirds(records).items()}
+        asked = []
+        for memory in (IN_FILES, stretches):
+            with Objects(objects, s3=True) as server:
+                self.environment.update(server.environment)
+                self.assertEqual(self.train(
+                    "tfrecord:s3://b/part-*.tfrecord" + mixed, *ONE, *memory),
+                    expected)
+                asked.append(len(server.requests()))
+        self.assertLess(asked[1], asked[0] // 3)
 
     def test_whoever_computes_reads_the_same_samples(self):
         data = "tfrecord:" + self.put(

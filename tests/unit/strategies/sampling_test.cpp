@@ -229,4 +229,73 @@ BOOST_AUTO_TEST_CASE(indices_reuses_its_output) {
   BOOST_TEST(out.data() == data);
 }
 
+BOOST_AUTO_TEST_CASE(blocks_have_each_sample_once_in_an_epoch) {
+  for (uint64_t samples : {1, 7, 64, 100, 103, 640})
+    for (uint32_t block : {1, 3, 16, 200})
+      for (uint32_t window : {1, 2, 5}) {
+        auto sampling = Sampling{3, samples, 10, 4, 1, {block, window}};
+        for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+          auto all = samples_of_epoch(sampling, epoch, 4);
+          std::sort(all.begin(), all.end());
+          std::vector<uint32_t> expected(samples);
+          std::iota(expected.begin(), expected.end(), 0);
+          BOOST_TEST(all == expected, boost::test_tools::per_element());
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(a_window_has_the_samples_of_its_blocks) {
+  // 13 blocks, of which the last has 3 samples; windows of 4.
+  constexpr uint32_t block = 10;
+  constexpr uint32_t last = 12;
+  auto sampling = Sampling{8, 123, 1, 1, 1, {block, 4}};
+  bool last_moved = false;
+  for (uint64_t epoch = 0; epoch < 6; ++epoch) {
+    std::vector<uint32_t> seen;
+    std::vector<uint32_t> blocks; // of the window
+    size_t left = 0;              // samples of these
+    for (auto sample : samples_of_epoch(sampling, epoch, 1)) {
+      const auto found = sample / block;
+      if (left == 0)
+        blocks.clear();
+      if (std::find(blocks.begin(), blocks.end(), found) == blocks.end()) {
+        BOOST_TEST((std::find(seen.begin(), seen.end(), found) == seen.end()));
+        seen.push_back(found);
+        blocks.push_back(found);
+        left += found == last ? 3 : block;
+      }
+      BOOST_TEST(blocks.size() <= 4u);
+      --left;
+    }
+    BOOST_TEST(seen.size() == last + 1);
+    last_moved = last_moved || seen.back() != last;
+  }
+  BOOST_TEST(last_moved);
+}
+
+BOOST_AUTO_TEST_CASE(blocks_are_mixed_by_seed_and_epoch_alone) {
+  const auto epoch_of = [](uint64_t seed, uint64_t epoch, uint32_t ranks) {
+    auto sampling = Sampling{seed, 500, 32, ranks, 1, {20, 3}};
+    return samples_of_epoch(sampling, epoch, ranks);
+  };
+  const auto first = epoch_of(1, 0, 4);
+  BOOST_TEST(first == epoch_of(1, 0, 7), boost::test_tools::per_element());
+  BOOST_TEST((first != epoch_of(1, 1, 4)));
+  BOOST_TEST((first != epoch_of(2, 0, 4)));
+  // Whoever asks for steps in any order gets the same.
+  auto sampling = Sampling{1, 500, 32, 1, 1, {20, 3}};
+  std::vector<uint32_t> part;
+  for (const uint64_t step : {15, 0, 9, 31, 2, 1, 15}) {
+    sampling.indices(step, 0, part);
+    const auto all = epoch_of(1, step / 16, 1);
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(step % 16 * 32);
+    BOOST_TEST(std::equal(part.begin(), part.end(), begin));
+  }
+  // Neighbours are apart.
+  size_t beside = 0;
+  for (size_t i = 1; i < first.size(); ++i)
+    beside += first[i] == first[i - 1] + 1 ? 1 : 0;
+  BOOST_TEST(beside < 30u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
