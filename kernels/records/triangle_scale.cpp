@@ -75,7 +75,7 @@ Taps taps_of(uint32_t pixels, double begin, double length, uint32_t extent,
 /// product is cut to that, so it does not matter how many rows come at once.
 template <size_t count, bool first>
 void add_rows(const uint8_t* rows, size_t stride, const uint16_t* weights,
-              size_t values, uint32_t* __restrict sums) {
+              size_t values, uint16_t* __restrict sums) {
   uint16_t own[count];
   std::copy_n(weights, count, own);
   for (size_t k = 0; k < values; ++k) {
@@ -90,7 +90,7 @@ void add_rows(const uint8_t* rows, size_t stride, const uint16_t* weights,
 
 /// All rows of a pixel of the result.
 void sum_rows(const uint8_t* rows, size_t stride, const uint16_t* weights,
-              uint32_t count, size_t values, uint32_t* sums) {
+              uint32_t count, size_t values, uint16_t* sums) {
   constexpr uint32_t most = 4;
   switch (std::min(count, most)) {
     case 1:
@@ -110,7 +110,7 @@ void sum_rows(const uint8_t* rows, size_t stride, const uint16_t* weights,
 }
 
 /// One row of the result from values in 1/256.
-void row_of_grey(const uint32_t* row, const Taps& across, uint32_t width,
+void row_of_grey(const uint16_t* row, const Taps& across, uint32_t width,
                  bool mirror, uint8_t* out) {
   for (uint32_t x = 0; x < width; ++x) {
     const auto* weights = across.of(x);
@@ -122,35 +122,51 @@ void row_of_grey(const uint32_t* row, const Taps& across, uint32_t width,
   }
 }
 
-using Four8 = uint8_t __attribute__((vector_size(4)));
+using Sixteen8 = uint8_t __attribute__((vector_size(16)));
+using Eight16 = uint16_t __attribute__((vector_size(16)));
 using Four32 = uint32_t __attribute__((vector_size(16)));
 
+// Lanes of little-endian machines; what __builtin_convertvector makes of so few
+// takes several times as long.
+Four32 widened(Eight16 low) {
+  const Eight16 zero{};
+  return reinterpret_cast<Four32>(
+    __builtin_shufflevector(low, zero, 0, 8, 1, 9, 2, 10, 3, 11));
+}
+Sixteen8 lowest_bytes(Four32 values) {
+  const auto all = reinterpret_cast<Sixteen8>(values);
+  return __builtin_shufflevector(all, all, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8,
+                                 12, 0, 4, 8, 12);
+}
+
 /// All pixels have `count` taps, some of weight 0: a loop whose length changes
-/// from pixel to pixel costs more than those.
+/// from pixel to pixel costs more than those. `weights`: four times each, as a
+/// pixel has values.
 template <uint32_t count>
-void row_of_colours(const uint32_t* row, const Taps& across, uint32_t width,
-                    bool mirror, uint8_t* out) {
+void row_of_colours(const uint16_t* row, const Taps& across,
+                    const Four32* weights, uint32_t width, bool mirror,
+                    uint8_t* out) {
   constexpr uint32_t half = 1u << 21;
   const auto* first = across.first.data();
   const auto left = first[0];
   for (uint32_t i = 0; i < width; ++i, out += 3) {
     const auto x = mirror ? width - 1 - i : i;
-    const auto* weights = across.of(x);
+    const auto* own = weights + size_t{x} * count;
     const auto* from = row + size_t{first[x] - left} * 4;
     Four32 sums{half, half, half, half};
     for (uint32_t k = 0; k < count; ++k) {
-      Four32 pixel;
-      std::memcpy(&pixel, from + size_t{k} * 4, sizeof pixel);
-      sums += pixel * uint32_t{weights[k]};
+      Eight16 pixel{};
+      std::memcpy(&pixel, from + size_t{k} * 4, 4 * sizeof(uint16_t));
+      sums += widened(pixel) * own[k];
     }
-    const auto bytes = __builtin_convertvector(sums >> 22, Four8);
+    const auto bytes = lowest_bytes(sums >> 22);
     // The fourth byte is the next pixel's first, which comes after it.
     std::memcpy(out, &bytes, i + 1 < width ? 4 : 3);
   }
 }
 
-using RowOfColours = void (*)(const uint32_t*, const Taps&, uint32_t, bool,
-                              uint8_t*);
+using RowOfColours = void (*)(const uint16_t*, const Taps&, const Four32*,
+                              uint32_t, bool, uint8_t*);
 
 RowOfColours for_taps(uint32_t count) {
   switch (count) {
@@ -170,7 +186,7 @@ RowOfColours for_taps(uint32_t count) {
 }
 
 /// The same of any number of taps.
-void row_of_many(const uint32_t* row, const Taps& across, uint32_t width,
+void row_of_many(const uint16_t* row, const Taps& across, uint32_t width,
                  bool mirror, uint8_t* out) {
   for (uint32_t x = 0; x < width; ++x) {
     const auto* weights = across.of(x);
@@ -199,14 +215,18 @@ void scale_part(const uint8_t* in, const PixelGrid& from, const ImagePart& part,
   // Taps of weight 0 may lie behind the end.
   const auto most = *std::max_element(across.counts.begin(),
                                       across.counts.end());
-  std::vector<uint32_t> sums(values + size_t{most} * 4);
-  const auto fast = for_taps(most);
+  std::vector<uint16_t> sums(values + size_t{most} * 4);
+  const auto fast = from.channels == 4 ? for_taps(most) : nullptr;
+  std::vector<Four32> weights(fast != nullptr ? size_t{to.width} * most : 0);
+  for (size_t i = 0; i < weights.size(); ++i)
+    weights[i] = Four32{}
+                 + across.of(static_cast<uint32_t>(i / most))[i % most];
   for (uint32_t y = 0; y < to.height; ++y) {
     sum_rows(in + down.first[y] * stride + size_t{left} * from.channels, stride,
              down.of(y), down.counts[y], values, sums.data());
     auto* row = out + size_t{y} * to.width * to.channels;
-    if (from.channels == 4 && fast != nullptr)
-      fast(sums.data(), across, to.width, mirror, row);
+    if (fast != nullptr)
+      fast(sums.data(), across, weights.data(), to.width, mirror, row);
     else if (from.channels == 4)
       row_of_many(sums.data(), across, to.width, mirror, row);
     else

@@ -32,6 +32,9 @@ class Data(unittest.TestCase):
         self.assertEqual([x["members"] for x in rows], [1, 2])
         for row in rows:
             self.assertGreater(row["samples_per_second"], 0)
+            # Two threads at most: no more than their time.
+            self.assertGreater(row["samples_per_processor_second"],
+                               row["samples_per_second"] / 3)
         return rows
 
     def test_what_is_held_is_measured(self):

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Reads the same files by Troupe and by what others read them with: a table of
-numbers by pandas' C reader, small TFRecords by tf.data; and records of 1 KiB in
-random order, by Troupe alone. Turn by turn, and by processor time, since other
+numbers by pandas' C reader, small TFRecords by tf.data, JPEGs by tf.data, by
+PyTorch's DataLoader with torchvision and by libjpeg-turbo alone; and, by Troupe
+alone, records of 1 KiB in random order, and training on ten times the memory
+that it may have for data. Turn by turn, and by processor time, since other
 work may be on the machine. Peers are looked for where this Python finds
 packages:
 
-    python3 -m venv build/sources && build/sources/bin/pip install pandas tensorflow-cpu
+    python3 -m venv build/sources && build/sources/bin/pip install pandas tensorflow-cpu torch torchvision
     TROUPE=build/release/apps/troupe build/sources/bin/python tests/peers/data_sources.py
 
-Arguments: which of tables, records and random; else all. Prints a table. Status: 0, or 77 where no peer is installed.
+Arguments: which of tables, records, pictures, random and larger; else all. Prints
+a table. Status: 0, or 77 where no peer is installed.
 """
 
 import json
@@ -33,7 +36,9 @@ def imported(name):
         return None
 
 
-pandas, pyarrow, tensorflow = map(imported, ("pandas", "pyarrow", "tensorflow"))
+wanted = sys.argv[1:] or ["tables", "records", "pictures", "random", "larger"]
+pandas, pyarrow = map(imported, ("pandas", "pyarrow"))
+tensorflow, torchvision = map(imported, ("tensorflow", "torchvision"))
 
 
 def reading(data, model):
@@ -71,10 +76,6 @@ def tables(folder):
     frame[:100].to_csv(few, index=False)
     types = {**{f"c{i}": "float32" for i in range(20)}, "y": "int32"}
 
-    def timed(call):
-        begin = time.process_time()
-        call()
-        return time.process_time() - begin
     kinds = {"csv": (frame.to_csv, lambda path: pandas.read_csv(
         path, engine="c", dtype=types))}
     if pyarrow:
@@ -88,7 +89,8 @@ def tables(folder):
                                   for _ in range(ROUNDS))
         compared(f"{kind}, 20 columns of numbers", rows * 21 / 1e6, "M values",
                  lambda: reading(f"{kind}:{path}", "mlp:20-8-5") - start,
-                 lambda: timed(lambda: read(path)))
+                 lambda: processor_time_of(
+                     lambda: read(path)))
 
 
 def example(features):
@@ -136,6 +138,199 @@ def records(folder):
              lambda: reading("tfrecord:" + path, "mlp:16-8-5") - start, theirs)
 
 
+def processor_time_of(call):
+    begin = time.process_time()
+    call()
+    return time.process_time() - begin
+
+
+def draw_pictures(folder, count=240):
+    """JPEGs of 500x375 with the spectrum of photographs, two classes."""
+    import numpy
+    from PIL import Image
+    draw = numpy.random.default_rng(4)
+    high, wide = 375, 500
+    rows = numpy.fft.fftfreq(high)[:, None] * high
+    columns = numpy.fft.rfftfreq(wide)[None, :] * wide
+    fall = 1 / numpy.maximum(1, numpy.hypot(rows, columns)) ** 1.1
+    paths = []
+    for i in range(count):
+        noise = draw.normal(size=(3, *fall.shape)) + 1j * draw.normal(
+            size=(3, *fall.shape))
+        grey = numpy.fft.irfft2(noise * fall, s=(high, wide))
+        image = 0.8 * grey[:1] + 0.2 * grey  # channels go together
+        image = 128 + 50 * (image - image.mean()) / image.std()
+        pixels = numpy.clip(image, 0, 255).astype("uint8").transpose(1, 2, 0)
+        path = os.path.join(folder, "set", str(i % 2), f"{i:05}.jpg")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Image.fromarray(pixels).save(path, quality=90)
+        paths.append(path)
+    mean = sum(map(os.path.getsize, paths)) / count
+    print(f"| {count} JPEGs of 500x375, {mean / 1000:.0f} kB each | | | |")
+    return paths
+
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def by_tensorflow(paths):
+    tf = tensorflow
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+
+    def decoded(path):
+        data = tf.io.read_file(path)
+        shape = tf.io.extract_jpeg_shape(data)
+        begin, size, _ = tf.image.sample_distorted_bounding_box(
+            shape, tf.zeros([0, 0, 4]), area_range=(0.08, 1.0),
+            aspect_ratio_range=(3 / 4, 4 / 3), max_attempts=10,
+            use_image_if_no_bounding_boxes=True)
+        y, x, _ = tf.unstack(begin)
+        high, wide, _ = tf.unstack(size)
+        image = tf.image.decode_and_crop_jpeg(
+            data, tf.stack([y, x, high, wide]), channels=3)
+        image = tf.image.resize(image, [224, 224])
+        return (image / 255 - tf.constant(MEAN)) / tf.constant(DEVIATION)
+    data = tf.data.Dataset.from_tensor_slices(paths).shuffle(
+        len(paths)).repeat(2).map(decoded, num_parallel_calls=1).batch(32)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    data = data.with_options(options)
+
+    def read():
+        for batch in data:
+            batch.shape
+    return read
+
+
+def by_torch(folder):
+    import torch
+    from torchvision import datasets, transforms
+    torch.set_num_threads(1)
+    images = datasets.ImageFolder(folder, transforms.Compose([
+        transforms.RandomResizedCrop(224), transforms.ToTensor(),
+        transforms.Normalize(MEAN, DEVIATION)]))
+    loader = torch.utils.data.DataLoader(images, batch_size=32, shuffle=True)
+
+    def read():
+        for _ in range(2):
+            for batch, _ in loader:
+                batch.shape
+    return read
+
+
+def by_libjpeg_turbo(paths):
+    """Whole images, none of their pixels looked at. Null where its own
+    interface is not installed."""
+    import ctypes
+    import ctypes.util
+    name = ctypes.util.find_library("turbojpeg")
+    if name is None:
+        return None
+    turbo = ctypes.CDLL(name)
+    turbo.tjInitDecompress.restype = ctypes.c_void_p
+    handle = ctypes.c_void_p(turbo.tjInitDecompress())
+    pixels = ctypes.create_string_buffer(375 * 500 * 3)
+
+    def read():
+        for path in 2 * paths:
+            with open(path, "rb") as file:
+                data = file.read()
+            failed = turbo.tjDecompress2(
+                handle, data, ctypes.c_ulong(len(data)), pixels, 500, 0, 375,
+                0, 0)
+            assert failed == 0, path
+    return read
+
+
+def decoded_by_troupe(folder):
+    """Images a processor second."""
+    rows = os.path.join(folder, "rows.json")
+    subprocess.run(
+        [TROUPE, "bench", "data", "--data", f"images:{folder}/set?augment="
+         "random_resized_crop:224,normalise:imagenet", "--threads", "1",
+         "--seconds", "4", "--json", rows], check=True,
+        stdout=subprocess.DEVNULL)
+    with open(rows) as file:
+        row, = json.load(file)
+    return row["samples_per_processor_second"]
+
+
+def pictures(folder):
+    paths = draw_pictures(folder)
+    peers = {}
+    if tensorflow:
+        peers["tf.data"] = by_tensorflow(paths)
+    if torchvision:
+        peers["DataLoader, torchvision"] = by_torch(
+            os.path.join(folder, "set"))
+    if turbo := by_libjpeg_turbo(paths):
+        peers["libjpeg-turbo, whole images"] = turbo
+    rates = {name: [] for name in ("", *peers)}
+    for read in peers.values():
+        read()  # once for what comes with the first time
+    for _ in range(ROUNDS):
+        rates[""].append(decoded_by_troupe(folder))
+        for name, read in peers.items():
+            rates[name].append(2 * len(paths) / processor_time_of(read))
+    middle = {name: statistics.median(x) for name, x in rates.items()}
+    spread = {name: f"{(max(x) - min(x)) / middle[name]:.0%}"
+              for name, x in rates.items()}
+    for name in peers:
+        print(f"| JPEG 500x375 to a crop of 224, normalised | {middle['']:.4g} "
+              f"images ({spread['']}) | {name}: {middle[name]:.4g} "
+              f"({spread[name]}) | {middle[''] / middle[name]:.2f} |",
+              flush=True)
+
+
+def records_of_bytes(folder, count):
+    """TFRecords of 784 bytes and a class, as TensorFlow would write them."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                    "..", "fuzz"))
+    import seeds
+    path = os.path.join(folder, "bytes.tfrecord")
+    some = seeds.tfrecord(*(seeds.example(label=[i % 10],
+                                          pixels=os.urandom(784))
+                            for i in range(1000)))
+    with open(path, "wb") as out:
+        for _ in range(count // 1000):
+            out.write(some)
+    return path
+
+
+def larger(folder):
+    """Training from memory and, with a tenth of it, from the file: sample by
+    sample, and by blocks."""
+    count = 400_000
+    data = "tfrecord:" + records_of_bytes(folder, count)
+    limit = count * 784 // 10
+    summary = os.path.join(folder, "summary.json")
+    ways = {"memory": (data, 2 * count * 784), "samples": (data, limit),
+            "blocks": (data + "?shuffle=blocks&block=4096", limit)}
+    found = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way, (spec, memory) in ways.items():
+            subprocess.run(
+                [TROUPE, "train", "--data", spec, "--model",
+                 "mlp:784-512-256-10", "--strategy", "one_device", "--steps",
+                 "400", "--global-batch", "256", "--data-memory", str(memory),
+                 "--threads-per-device", "1", "--quiet", "--summary",
+                 summary], check=True, stdout=subprocess.DEVNULL)
+            with open(summary) as file:
+                done = json.load(file)
+            found[way].append((done["step_ms"]["p50"],
+                               done["peak_memory_bytes"]))
+    step, peak = ({way: statistics.median(x[i] for x in values)
+                   for way, values in found.items()} for i in (0, 1))
+    for way in ("samples", "blocks"):
+        print(f"| mlp:784-512-256-10, {count} records of 784 bytes, "
+              f"--data-memory {limit / 1e6:.0f} MB, {way} | "
+              f"{256e3 / step[way]:.5g} samples a second, "
+              f"{peak[way] / 1e6:.0f} MB resident | from memory: "
+              f"{256e3 / step['memory']:.5g}, {peak['memory'] / 1e6:.0f} MB | "
+              f"{step['memory'] / step[way]:.3f} |", flush=True)
+
+
 def random_access(folder):
     """Samples a second of one thread, from a file of 2 GiB in the page
     cache."""
@@ -171,10 +366,10 @@ def random_access(folder):
 
 
 def main():
-    if not (pandas or tensorflow):
-        print("skipped: neither pandas nor tensorflow is installed")
+    if wanted != ["larger"] and not (pandas or tensorflow or torchvision):
+        print("skipped: none of pandas, tensorflow and torchvision is "
+              "installed")
         return 77
-    wanted = sys.argv[1:] or ["tables", "records", "random"]
     print("| | Troupe, a processor second (spread) | peer | ratio |")
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -183,8 +378,12 @@ def main():
             tables(folder)
         if tensorflow and "records" in wanted:
             records(folder)
+        if "pictures" in wanted:
+            pictures(folder)
         if tensorflow and "random" in wanted:
             random_access(folder)
+        if "larger" in wanted:
+            larger(folder)
     return 0
 
 
