@@ -1,14 +1,19 @@
 #include "actors/compute/leaf_computer.hpp"
 
 #include "actors/compute/not_finite.hpp"
+#include "actors/compute/rank_statistics.hpp"
 #include "actors/compute/step_rows.hpp"
 #include "actors/wire/sole_owner.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace troupe {
@@ -50,6 +55,18 @@ std::string plugin_of_device(const std::string& text) {
   return device.file != nullptr ? *device.file : std::string{};
 }
 
+namespace {
+
+/// Ranks whose passes need something of each other, and go together.
+bool has_lock_step(const Job& job) {
+  return job.options.virtual_ranks > 1
+         && std::ranges::any_of(job.graph.ops, [](const Op& op) {
+              return op.attributes.cross_replica;
+            });
+}
+
+} // namespace
+
 LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
                            Executor& executor, DeviceId device,
@@ -62,15 +79,17 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     device_(device),
     open_(open_device(device)),
     sampling_(job_->sampling),
-    whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1),
-    stacked_rows_(whole_nodes_ || executor.threads() > 1
+    lock_step_(has_lock_step(*job_)),
+    whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1
+                 && !lock_step_),
+    stacked_rows_(whole_nodes_ || executor.threads() > 1 || lock_step_
                     ? 0
                     : stacked_rows(job_->worker_graph, device)),
     rows_(whole_nodes_
             ? sampling_.max_of_step()
             : std::max(job_->max_rows(),
                        std::min(stacked_rows_, sampling_.max_of_step()))),
-    lanes_(executor.threads()),
+    lanes_(lock_step_ ? job_->options.virtual_ranks : executor.threads()),
     memory_(std::move(memory)),
     faults_(std::move(faults)),
     flight_(std::move(flight)) {}
@@ -304,14 +323,18 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
     }
   // The permutation is made once, before threads share it.
   sampling_.indices(step, first, lanes_.front().rows);
-  executor_.parallel_for(ranks, [&](size_t i, uint32_t thread) {
+  const auto compute = [&](size_t i, uint32_t thread) {
     const auto rank = first + static_cast<uint32_t>(i);
     if (leaves[i] != nullptr)
       result.leaves[i] = leaf(step, {rank, rank + 1}, parameters, lane(thread),
                               leaves[i]);
     else
       result.leaves[i] = LeafLoss{rank, 0, 0};
-  });
+  };
+  if (lock_step_)
+    in_lock_step(leaves, compute);
+  else
+    executor_.parallel_for(ranks, compute);
   std::erase_if(result.leaves, [&](const LeafLoss& leaf) {
     return !asked[leaf.virtual_rank - first];
   });
@@ -320,6 +343,48 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
     if (sum != nullptr && sum != targets.sums[i])
       std::copy_n(sum, job_->layout.total, targets.sums[i]);
   }
+}
+
+/// All leaves at once, each on a thread and in memory of its own: they wait for
+/// each other. Errors: the first of any.
+void LeafComputer::in_lock_step(
+  const std::vector<float*>& leaves,
+  const std::function<void(size_t, uint32_t)>& compute) {
+  kernels::require(leaves.size() == job_->options.virtual_ranks,
+                   "statistics over some of the virtual ranks");
+  std::vector<uint32_t> ranks;
+  for (uint32_t i = 0; i < leaves.size(); ++i)
+    if (leaves[i] != nullptr) {
+      ranks.push_back(i);
+      lane(i);
+    } else {
+      compute(i, i);
+    }
+  statistics_ = std::make_shared<RankStatistics>(job_->options.virtual_ranks,
+                                                 ranks);
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto guarded = [&](const auto& work) {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock{mutex};
+      if (!failure)
+        failure = std::current_exception();
+      statistics_->abandon();
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(ranks.size());
+  for (auto i : ranks)
+    guarded([&] { // there may be no thread for it
+      threads.emplace_back([&, i] { guarded([&] { compute(i, i); }); });
+    });
+  for (auto& thread : threads)
+    thread.join();
+  statistics_.reset();
+  if (failure)
+    std::rethrow_exception(failure);
 }
 
 /// Returns where the sum of `node` lies; null: it has no samples.

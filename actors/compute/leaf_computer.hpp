@@ -10,12 +10,15 @@
 #include "kernels/engine/replica.hpp"
 #include "kernels/optimizer/resident_replica.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace troupe {
+
+class RankStatistics;
 
 /// Where the sums of a step's nodes go. Shapes: sums [nodes] flat buffers by
 /// Job::layout, aligned to 64 bytes; gaps are left alone.
@@ -130,6 +133,8 @@ private:
   bool serial_pass(Serial& run, RankRange ranks, float* target);
   void compute_pass(Serial& run, RankRange ranks, float* target,
                     const ParameterReady& ready);
+  void in_lock_step(const std::vector<float*>& leaves,
+                    const std::function<void(size_t, uint32_t)>& compute);
   void parallel(uint64_t step, const NodeTargets& targets,
                 const float* parameters, StepGradient& result);
   void once(Serial& run);
@@ -146,13 +151,15 @@ private:
   DeviceId device_;
   std::shared_ptr<void> open_; ///< the device, before there is a replica
   Sampling sampling_;
-  std::mutex order_;      ///< of the samples, which threads ask it for
-  bool whole_nodes_;      ///< a node is one micro-batch
-  uint32_t stacked_rows_; ///< that leaves may have in one pass
-  uint32_t rows_;         ///< of the largest pass
+  std::mutex order_;       ///< of the samples, which threads ask it for
+  bool lock_step_ = false; ///< leaves go together: cross_replica
+  bool whole_nodes_;       ///< a node is one micro-batch
+  uint32_t stacked_rows_;  ///< that leaves may have in one pass
+  uint32_t rows_;          ///< of the largest pass
   std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
   ParameterGate* gate_ = nullptr;             ///< the same
-  std::vector<Lane> lanes_;
+  std::vector<Lane> lanes_; ///< by thread, or rank in lock step
+  std::shared_ptr<RankStatistics> statistics_; ///< of leaves in lock step
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;
   std::shared_ptr<FaultTrigger> faults_;   ///< null: none

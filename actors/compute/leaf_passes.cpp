@@ -1,6 +1,7 @@
 // The part of LeafComputer that is one pass of a replica.
 
 #include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/rank_statistics.hpp"
 #include "actors/compute/step_rows.hpp"
 #include "kernels/numbers/random.hpp"
 
@@ -166,7 +167,9 @@ ParameterReady LeafComputer::harmed(float* gradient,
 LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
                             const float* parameters, Lane& lane,
                             float* gradient, const ParameterReady& ready) {
-  const auto batch = gather(step, ranks, lane);
+  auto batch = gather(step, ranks, lane);
+  if (statistics_)
+    batch.exchange = &statistics_->of(ranks.lo);
   const auto stats = lane.replica->gradient(parameters, batch, gradient,
                                             harmed(gradient, ready));
   return {ranks.lo, stats.loss_sum, batch.rows};

@@ -380,11 +380,14 @@ Job::Job(JobOptions given)
     updates = std::make_shared<UpdateWatch>(options.histogram_every,
                                             total_steps);
   // Without an exchange between ranks the attribute would do nothing.
+  const bool alone = options.strategy == Strategy::one_device
+                     && options.devices.front().starts_with("cpu");
   for (const auto& op : graph.ops)
-    if (op.attributes.cross_replica && options.virtual_ranks > 1)
+    if (op.attributes.cross_replica && options.virtual_ranks > 1 && !alone)
       throw UsageError("--model: operator " + op.name
-                       + ": cross_replica is not available yet with more than "
-                         "one virtual rank; leave it out, or add "
+                       + ": cross_replica, with more than one virtual rank, "
+                         "is not available yet but with --strategy one_device "
+                         "on a CPU; use that, leave it out, or add "
                          "--virtual-ranks 1");
   if (!options.resume_from.empty()) {
     beginning = std::make_shared<const Beginning>(*this, options.resume_from);

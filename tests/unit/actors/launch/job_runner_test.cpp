@@ -196,19 +196,43 @@ BOOST_AUTO_TEST_CASE(lamb_is_refused_without_steps) {
   BOOST_CHECK_THROW(run(job), UsageError);
 }
 
-BOOST_AUTO_TEST_CASE(statistics_over_several_ranks_are_refused) {
+BOOST_AUTO_TEST_CASE(statistics_are_taken_over_all_virtual_ranks) {
   auto job = small_job();
   job.model = R"({"sample": {"features": [20], "classes": 4}, "operators": [
     {"kind": "dense", "units": 8},
     {"kind": "batch_norm", "name": "norm", "cross_replica": true},
     {"kind": "dense", "units": "classes"},
     {"kind": "softmax_cross_entropy"}]})";
-  BOOST_CHECK_EXCEPTION(run(job), UsageError, [](const UsageError& refused) {
-    return std::string{refused.what()}.find("operator norm: cross_replica")
-           != std::string::npos;
-  });
+  auto refused_job = mirrored(2);
+  refused_job.model = job.model;
+  BOOST_CHECK_EXCEPTION(
+    run(refused_job), UsageError, [](const UsageError& refused) {
+      return std::string{refused.what()}.find("operator norm: cross_replica")
+             != std::string::npos;
+    });
   job.virtual_ranks = 1;
-  BOOST_TEST(run(job)["steps"] > 0);
+  const auto whole = run(job);
+  BOOST_TEST(whole["steps"] > 0);
+  // One device has all ranks: what each normalises with is that of one rank
+  // that has all samples.
+  job.strategy = Strategy::one_device;
+  const auto loss = [&](const JobOptions& options) {
+    return run(options)["final_loss"].get<double>();
+  };
+  const auto wanted = whole["final_loss"].get<double>();
+  auto apart = job;
+  apart.virtual_ranks = 4;
+  apart.model.replace(apart.model.find("true"), 4, "false");
+  BOOST_TEST(std::abs(loss(apart) - wanted) > 1e-3);
+  for (uint32_t ranks : {2, 4, 7}) {
+    job.virtual_ranks = ranks;
+    BOOST_TEST(std::abs(loss(job) - wanted) < 1e-4, ranks);
+    const auto bits = weights(job);
+    BOOST_TEST(bits == weights(job));
+    auto threaded = job;
+    threaded.threads_per_device = 3;
+    BOOST_TEST(bits == weights(threaded), ranks);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(training_learns) {

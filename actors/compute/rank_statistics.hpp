@@ -1,0 +1,51 @@
+#pragma once
+
+#include "kernels/engine/operator.hpp"
+#include "strategies/rank_tree.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// Adds up, along the fixed tree, what the virtual ranks of a step have in the
+/// middle of a pass: the sums of a batch norm with statistics over all of them.
+/// Each rank's pass runs on a thread of its own, and waits here for the others.
+class RankStatistics {
+public:
+  /// Of ranks [0, virtual_ranks) those that have samples.
+  RankStatistics(uint32_t virtual_ranks, const std::vector<uint32_t>& ranks);
+  ~RankStatistics();
+
+  /// What a rank's pass is given. Errors of sum(): PassAbandoned once the pass
+  /// of another rank has failed.
+  kernels::StatisticsExchange& of(uint32_t rank);
+  /// A pass has failed: the others do not wait for it.
+  void abandon();
+
+private:
+  class Seat;
+  struct Share {
+    std::vector<double> values;
+    uint64_t rows = 0;
+  };
+
+  uint64_t sum(uint32_t rank, double* values, size_t count, uint64_t rows);
+  std::optional<Share> sum_of(RankRange node);
+
+  uint32_t virtual_ranks_;
+  std::map<uint32_t, std::unique_ptr<Seat>> seats_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint32_t, Share> shares_; ///< of the sum that is being made
+  Share result_;                     ///< of the last one
+  uint64_t made_ = 0;                ///< so many
+  bool abandoned_ = false;
+};
+
+} // namespace troupe
