@@ -29,7 +29,6 @@ public:
   void check_mix(const Dataset& train, const MixRule& mix) const override;
 
   uint64_t memory() const { return memory_; }
-  const std::vector<TablePart>& parts() const { return parts_; }
   /// The rows of a part, with labels; as take() says, once that was called.
   /// Errors: InputError (damaged, or changed since the rows were counted).
   std::shared_ptr<const Dataset> part(size_t i) const;
