@@ -10,11 +10,11 @@ HostPool::HostPool(std::vector<HostSlots> hosts, const Options& options)
   : hosts_(std::move(hosts)), options_(options), there_(hosts_.size()) {}
 
 std::string HostPool::refusal(const Plan& plan, uint32_t min_workers) const {
-  const auto range = "--hosts " + std::to_string(options_.least) + ':'
-                     + std::to_string(options_.most);
-  if (options_.least > options_.most)
+  const auto range = "--hosts " + std::to_string(options_.min_hosts) + ':'
+                     + std::to_string(options_.max_hosts);
+  if (options_.min_hosts > options_.max_hosts)
     return range + ": expected MIN:MAX, the smaller one first";
-  if (options_.most > hosts_.size())
+  if (options_.max_hosts > hosts_.size())
     return range + ": " + std::to_string(hosts_.size())
            + " hosts are named: name more of them, or ask for fewer";
   if (plan.owner_kind != RoleKind::shard || plan.paired || plan.dense_reduced)
@@ -27,7 +27,7 @@ std::string HostPool::refusal(const Plan& plan, uint32_t min_workers) const {
     return range
            + ": the job's workers are to come and go with hosts: say how many "
              "it needs, and takes, by --workers MIN:MAX";
-  if (plan.chain > options_.least)
+  if (plan.chain > options_.min_hosts)
     return range + ": --chain " + std::to_string(plan.chain)
            + " needs as many hosts from the beginning on";
   std::vector<uint32_t> slots;
@@ -35,14 +35,14 @@ std::string HostPool::refusal(const Plan& plan, uint32_t min_workers) const {
     slots.push_back(host.slots);
   std::ranges::sort(slots);
   uint32_t fewest = 0;
-  for (size_t i = 0; i < options_.least; ++i)
+  for (size_t i = 0; i < options_.min_hosts; ++i)
     fewest += slots[i];
   const auto kept = plan.of_kind(RoleKind::shard).size()
                     + plan.of_kind(RoleKind::reader).size();
   if (kept + min_workers > fewest)
     return range + ": " + std::to_string(kept) + " shards and readers and "
            + std::to_string(min_workers) + " workers need a slot each, and "
-           + std::to_string(options_.least) + " hosts may have "
+           + std::to_string(options_.min_hosts) + " hosts may have "
            + std::to_string(fewest) + " slots: give them more (HOST:N)";
   return {};
 }
@@ -70,7 +70,7 @@ size_t HostPool::there() const {
 bool HostPool::takes(size_t host) const {
   const auto end =
     order_.begin()
-    + static_cast<ptrdiff_t>(std::min(order_.size(), options_.most));
+    + static_cast<ptrdiff_t>(std::min(order_.size(), options_.max_hosts));
   return std::find(order_.begin(), end, host) != end;
 }
 

@@ -17,14 +17,14 @@ namespace troupe {
 ///
 /// Shards and readers are always placed, on the host that is least full, with
 /// none of the same chain if there is one; workers where a slot is free, and
-/// wait where none is. No more than `most` hosts have roles: what else comes is
-/// spare.
+/// wait where none is. No more than `max_hosts` hosts have roles: what else
+/// comes is spare.
 class HostPool {
 public:
   struct Options {
-    size_t least = 1;    ///< hosts with which a job begins
-    size_t most = 1;     ///< that have roles
-    uint32_t owners = 1; ///< shards are replicas of each other: N, N + owners
+    size_t min_hosts = 1; ///< hosts with which a job begins
+    size_t max_hosts = 1; ///< that have roles
+    uint32_t owners = 1;  ///< shards are replicas of each other: N, N + owners
   };
   HostPool(std::vector<HostSlots> hosts, const Options& options);
 
@@ -37,7 +37,7 @@ public:
   void went(size_t host);
   bool is_there(size_t host) const { return there_[host]; }
   size_t there() const;
-  bool enough() const { return there() >= options_.least; }
+  bool enough() const { return there() >= options_.min_hosts; }
 
   /// Where a role is to be started now; nothing: it waits.
   std::optional<size_t> place(RoleId role);

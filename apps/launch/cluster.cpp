@@ -100,9 +100,9 @@ Cluster::Cluster(const LaunchFlags& flags, Plan plan, uint32_t min_workers)
     plan_(std::move(plan)),
     placement_(hosts_of(flags, addresses_)) {
   std::string mistake;
-  if (flags_.least_hosts > 0) {
+  if (flags_.min_hosts > 0) {
     HostPool pool{placement_.hosts(),
-                  {flags_.least_hosts, flags_.most_hosts,
+                  {flags_.min_hosts, flags_.max_hosts,
                    std::max<uint32_t>(1, plan_.owners)}};
     if (mistake = pool.refusal(plan_, min_workers); !mistake.empty())
       throw UsageError("launch: " + mistake);
@@ -202,8 +202,8 @@ std::string Cluster::describe_elastic() const {
                   " "))
            + '\n';
   }
-  out += "with " + std::to_string(flags_.least_hosts) + " of these hosts, "
-         + std::to_string(flags_.most_hosts) + " at most, as they come:\n";
+  out += "with " + std::to_string(flags_.min_hosts) + " of these hosts, "
+         + std::to_string(flags_.max_hosts) + " at most, as they come:\n";
   for (const auto& role : plan_.roles)
     if (role.role.kind == RoleKind::shard || role.role.kind == RoleKind::worker
         || role.role.kind == RoleKind::reader)
@@ -311,7 +311,7 @@ bool Cluster::meet_some() {
         links_[host]->begin();
       }
     }
-    if (here >= flags_.least_hosts && !enough)
+    if (here >= flags_.min_hosts && !enough)
       enough = now;
     return enough && (all || now - *enough > for_others);
   };
@@ -327,10 +327,10 @@ bool Cluster::meet_some() {
       failures[host].clear();
       elastic_->came(host);
     }
-  if (here >= flags_.least_hosts)
+  if (here >= flags_.min_hosts)
     return true;
   std::erase(failures, std::string{});
-  throw InputError("--hosts asks for " + std::to_string(flags_.least_hosts)
+  throw InputError("--hosts asks for " + std::to_string(flags_.min_hosts)
                    + " hosts, and has " + std::to_string(here) + " after "
                    + std::to_string(flags_.connect_deadline_s)
                    + " s (--connect-deadline-s): " + joined(failures, "; "));

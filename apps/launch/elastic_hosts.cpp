@@ -54,10 +54,10 @@ std::string ElasticHosts::coordinator() const {
 std::string ElasticHosts::wish() {
   const auto now = std::chrono::steady_clock::now();
   const std::lock_guard guard{mutex_};
-  if (now < next_wish_ || pool_.workers() >= most_workers_)
+  if (now < next_wish_ || pool_.workers() >= max_workers_)
     return {};
   const auto count = std::min(pool_.free_slots(),
-                              most_workers_ - pool_.workers());
+                              max_workers_ - pool_.workers());
   if (count == 0)
     return {};
   next_wish_ = now + wish_period;

@@ -22,9 +22,9 @@ class ElasticHosts : public HostProcesses,
 public:
   using Links = std::vector<std::shared_ptr<AgentLink>>; ///< by host
 
-  /// `most_workers`: those that the job takes.
-  ElasticHosts(HostPool pool, uint32_t most_workers)
-    : pool_(std::move(pool)), most_workers_(most_workers) {}
+  /// `max_workers`: those that the job takes.
+  ElasticHosts(HostPool pool, uint32_t max_workers)
+    : pool_(std::move(pool)), max_workers_(max_workers) {}
 
   void use(Links links);
   void came(size_t host);
@@ -57,7 +57,7 @@ private:
 
   mutable std::mutex mutex_;
   HostPool pool_;
-  const uint32_t most_workers_;
+  const uint32_t max_workers_;
   Links links_;
   uint64_t next_ = 1;
   std::map<uint64_t, Started> started_;

@@ -120,9 +120,9 @@ std::vector<Flag> launch_flags() {
         if (colon == std::string::npos)
           throw UsageError("expected MIN:MAX");
         constexpr uint32_t most = 10'000;
-        s.launch.least_hosts =
+        s.launch.min_hosts =
           static_cast<uint32_t>(parse_whole(value.substr(0, colon), 1, most));
-        s.launch.most_hosts =
+        s.launch.max_hosts =
           static_cast<uint32_t>(parse_whole(value.substr(colon + 1), 1, most));
       });
   add("address", "A", "as the hosts see it",

@@ -72,10 +72,10 @@ struct KubernetesFlags {
 
 /// Where `troupe launch` starts a job.
 struct LaunchFlags {
-  std::string hosts;        ///< as parse_hosts() (strategies/placement.hpp)
-  std::string hosts_file;   ///< as parse_host_lines()
-  uint32_t least_hosts = 0; ///< that the job begins with; 0: all of them
-  uint32_t most_hosts = 0;  ///< that have roles at a time
+  std::string hosts;      ///< as parse_hosts() (strategies/placement.hpp)
+  std::string hosts_file; ///< as parse_host_lines()
+  uint32_t min_hosts = 0; ///< that the job begins with; 0: all of them
+  uint32_t max_hosts = 0; ///< that have roles at a time
   std::string ssh = "ssh";
   std::string remote_path; ///< empty: one that the program's bytes name
   std::string address; ///< of this machine, in digits; empty: as hosts see it

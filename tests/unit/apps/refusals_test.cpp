@@ -90,10 +90,10 @@ BOOST_AUTO_TEST_CASE(launch_takes_its_hosts_and_the_job) {
   const auto elastic =
     parse({"launch", "-H", "a:2,b,2:3", "--hosts", "1:2", "--", "train"});
   BOOST_CHECK_EQUAL(elastic.launch.hosts, "a:2,b,2:3");
-  BOOST_CHECK_EQUAL(elastic.launch.least_hosts, 1u);
-  BOOST_CHECK_EQUAL(elastic.launch.most_hosts, 2u);
+  BOOST_CHECK_EQUAL(elastic.launch.min_hosts, 1u);
+  BOOST_CHECK_EQUAL(elastic.launch.max_hosts, 2u);
   BOOST_CHECK_EQUAL(parse({"launch", "-H", "a,b", "--hosts=2:2", "--", "train"})
-                      .launch.least_hosts,
+                      .launch.min_hosts,
                     2u);
   check_has(usage({"launch", "--hosts", "1:2", "--", "train"}), "needs hosts");
   check_has(usage({"launch", "-H", "a", "--hosts", "0:2", "--", "train"}),
