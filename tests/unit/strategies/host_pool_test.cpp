@@ -34,7 +34,7 @@ Plan plan_of(uint32_t shards, uint32_t workers, uint32_t chain = 1) {
 
 BOOST_AUTO_TEST_CASE(roles_stay_until_their_host_has_gone) {
   HostPool pool{{{"a", 2}, {"b", 2}, {"c", 2}},
-                {.least = 2, .most = 3, .owners = 1}};
+                {.min_hosts = 2, .max_hosts = 3, .owners = 1}};
   BOOST_TEST(!pool.place(worker(0)).has_value());
   pool.came(0);
   BOOST_TEST(!pool.enough());
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(roles_stay_until_their_host_has_gone) {
 
 BOOST_AUTO_TEST_CASE(hosts_beyond_the_most_are_spare) {
   HostPool pool{{{"a", 1}, {"b", 1}, {"c", 1}},
-                {.least = 1, .most = 2, .owners = 1}};
+                {.min_hosts = 1, .max_hosts = 2, .owners = 1}};
   pool.came(2);
   pool.came(0);
   pool.came(1);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_one_line) {
   const auto refusal = [](size_t least, size_t most, const Plan& plan,
                           uint32_t min_workers) {
     return HostPool{{{"a", 2}, {"b", 4}, {"c", 3}},
-                    {.least = least, .most = most}}
+                    {.min_hosts = least, .max_hosts = most}}
       .refusal(plan, min_workers);
   };
   const auto has = [](const std::string& line, const char* part) {
