@@ -544,7 +544,7 @@ void run_role_process(const RoleProcessOptions& asked) {
                                       options.leave);
   if (reason && reason != caf::exit_reason::normal) {
     const auto line = to_string(name) + ": " + line_of(reason);
-    if (is_bad_input(reason))
+    if (is_bad_input(reason) && !options.by_hand) // its supervisor counts those
       throw BadInputError(line);
     throw std::runtime_error(line);
   }
