@@ -1,6 +1,7 @@
-# One set of flags for every file: mixing instruction sets or floating-point
-# rules between translation units would break both the one definition rule and
-# the promise of equal bits.
+# One set of instructions and of floating-point rules for every file: mixing them
+# between translation units would break both the one definition rule and the
+# promise of equal bits. How hard the compiler tries may differ
+# (troupe_quick_to_compile).
 
 get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)

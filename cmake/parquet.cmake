@@ -1,5 +1,5 @@
 # TROUPE_PARQUET=AUTO|ON|OFF: whether parquet:FILES can be read, by a module of its
-# own beside the program. It needs Apache Arrow's C++ libraries (18 or later), the
+# own, beside the program and in it. It needs Apache Arrow's C++ libraries (18 or later), the
 # system's or those that the pyarrow package of python3 brings;
 # -DTROUPE_PYARROW=FOLDER names such a package elsewhere.
 

@@ -55,18 +55,6 @@ std::string plugin_of_device(const std::string& text) {
   return device.file != nullptr ? *device.file : std::string{};
 }
 
-namespace {
-
-/// Ranks whose passes need something of each other, and go together.
-bool has_lock_step(const Job& job) {
-  return job.options.virtual_ranks > 1
-         && std::ranges::any_of(job.graph.ops, [](const Op& op) {
-              return op.attributes.cross_replica;
-            });
-}
-
-} // namespace
-
 LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
                            std::shared_ptr<const Dataset> data,
                            Executor& executor, DeviceId device,
@@ -79,7 +67,7 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
     device_(device),
     open_(open_device(device)),
     sampling_(job_->sampling),
-    lock_step_(has_lock_step(*job_)),
+    lock_step_(job_->goes_in_lock_step()),
     whole_nodes_(job_->options.reduction == "fast" && executor.threads() == 1
                  && !lock_step_),
     stacked_rows_(whole_nodes_ || executor.threads() > 1 || lock_step_

@@ -41,7 +41,9 @@ std::map<std::string, std::string> weights_metadata(const Job& job,
   const auto& options = job.options;
   std::map<std::string, std::string> out{
     {"format", "pt"}, {"model", options.model}, {"step", std::to_string(step)}};
-  if (job.graph.text != options.model) // a file's, which may change
+  constexpr size_t max_text = 1 << 20; // of a header that is read whole
+  if (job.graph.text != options.model  // a file's, which may change
+      && job.graph.text.size() <= max_text)
     out["model_text"] = job.graph.text;
   if (options.eval_fraction > 0) {
     out["data"] = options.data;

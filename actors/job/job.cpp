@@ -389,6 +389,12 @@ Job::Job(JobOptions given)
                          "is not available yet but with --strategy one_device "
                          "on a CPU; use that, leave it out, or add "
                          "--virtual-ranks 1");
+  constexpr uint32_t max_in_lock_step = 256;
+  if (goes_in_lock_step() && options.virtual_ranks > max_in_lock_step)
+    throw UsageError("--virtual-ranks " + std::to_string(options.virtual_ranks)
+                     + ": a model with cross_replica computes all of them at "
+                       "once, and can have "
+                     + std::to_string(max_in_lock_step));
   if (!options.resume_from.empty()) {
     beginning = std::make_shared<const Beginning>(*this, options.resume_from);
     if (beginning->step() > total_steps)
@@ -398,6 +404,13 @@ Job::Job(JobOptions given)
                        + " steps that --steps and --epochs ask for in all; "
                          "raise them");
   }
+}
+
+bool Job::goes_in_lock_step() const {
+  return options.virtual_ranks > 1
+         && std::ranges::any_of(graph.ops, [](const Op& op) {
+              return op.attributes.cross_replica;
+            });
 }
 
 uint64_t Job::first_step() const {

@@ -96,6 +96,9 @@ struct Job {
   bool is_read_for(RoleKind kind) const {
     return kind == RoleKind::worker && options.data_access.readers > 0;
   }
+  /// Leaves are computed side by side, as their passes need something of each
+  /// other: statistics over all virtual ranks.
+  bool goes_in_lock_step() const;
   /// Workers have a share of the parameters, or of their gradients, and take
   /// leaves through the model part by part.
   bool goes_by_parts() const {

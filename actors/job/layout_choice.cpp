@@ -17,7 +17,9 @@ namespace troupe {
 namespace {
 
 /// By how much another schedule is to be faster than one that holds less.
-constexpr double least_gain = 0.005;
+constexpr double min_gain = 0.005;
+/// Of a pass forward: what is measured for longer is not worth the wait.
+constexpr uint64_t max_measured_flops = 50'000'000'000;
 
 /// A schedule that can be, with what it leaves open decided.
 struct Candidate {
@@ -65,7 +67,7 @@ bool is_better(const LayoutChoice::Tried& a, const LayoutChoice::Tried& b) {
   if (!a.fits || !b.fits) // where none does, that which holds least
     return a.fits;
   return static_cast<double>(a.step)
-         < static_cast<double>(b.step) * (1 - least_gain);
+         < static_cast<double>(b.step) * (1 - min_gain);
 }
 
 std::string in_ms(uint64_t ns) {
@@ -116,12 +118,26 @@ bool leaves_layout_open(const JobOptions& options) {
          && (!names_cuts(options) || options.schedule.order == "auto");
 }
 
+namespace {
+
+/// On this machine's processors, in seconds.
+bool can_be_measured(const Job& made) {
+  return std::ranges::all_of(made.options.devices,
+                             [](const std::string& device) {
+                               return device.starts_with("cpu");
+                             })
+         && made.graph.flops_per_sample() * made.max_rows()
+              <= max_measured_flops;
+}
+
+} // namespace
+
 LayoutChoice choose_layout(JobOptions& options, const Job& made) {
   auto known = made.options;
   known.schedule = options.schedule;
   known.cut.split_at = options.cut.split_at;
   std::vector<OperatorTime> times;
-  if (!cuts_by_flops(options))
+  if (!cuts_by_flops(options) && can_be_measured(made))
     times = measure_operators(made.graph, made.max_rows(), made.precision());
   auto choice = choose_layout(known, made.graph, made.max_rows(), times);
   options.schedule = known.schedule;

@@ -270,6 +270,8 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   const bool by_parts = job.goes_by_parts();
   const auto step = with_steps && !workers.empty() && !by_parts
                       ? step_bytes(job.worker_graph, job.max_rows())
+                          * (job.goes_in_lock_step() ? job.options.virtual_ranks
+                                                     : 1)
                       : uint64_t{0};
   const auto of_parts = by_parts ? sharded_bytes(job.options, job.graph,
                                                  job.max_rows(), with_steps)

@@ -99,6 +99,7 @@ void read_event(const JournalEvent& event, JobHistory& history) {
   if (kind == "job") {
     history.job = body.at("job");
     history.asked = body.at("asked");
+    history.layout.clear(); // that of a start which was given up
   } else if (kind == "address") {
     history.address = body.at("coordinator");
     history.metrics_address = body.at("metrics");
@@ -173,10 +174,10 @@ JobHistory read_history(const std::vector<JournalEvent>& events) {
 }
 
 std::vector<std::string> journal_kinds() {
-  return {"coordinator", "job",         "address",  "epoch",      "commits",
-          "death",       "recovery",    "rollback", "restart",    "joined",
-          "left",        "consistency", "change",   "evaluation", "fault",
-          "over",        "disk",        "revoked",  "token"};
+  return {"coordinator", "job",   "layout",      "address",  "epoch",
+          "commits",     "death", "recovery",    "rollback", "restart",
+          "joined",      "left",  "consistency", "change",   "evaluation",
+          "fault",       "over",  "disk",        "revoked",  "token"};
 }
 
 } // namespace troupe

@@ -151,10 +151,13 @@ const JobWatch::Reports& JobWatch::keep(const std::string& role, Totals totals,
 /// Between two steps nobody waits, however late each of them is.
 void JobWatch::remember(const std::vector<ScrapedValue>& values, double now,
                         JobView& job) {
+  std::set<std::string> owe; // each once a look, whoever waits for it
   for (const auto& value : values)
     if (value.name == metrics::waits_for.name
         && kind_of(label_of(value, "awaited")) == "reader")
-      owed_.emplace_back(now, label_of(value, "awaited"));
+      owe.insert(label_of(value, "awaited"));
+  for (const auto& reader : owe)
+    owed_.emplace_back(now, reader);
   while (!owed_.empty() && now - owed_.front().first > lately_s)
     owed_.pop_front();
   for (auto& role : job.roles)

@@ -70,8 +70,8 @@ public:
     std::lock_guard lock{mutex_};
     return batch->here;
   }
-  /// Blocks. Errors: InputError with what is in the way; PassAbandoned while
-  /// paused.
+  /// Blocks. Errors: NoSamplesError with what is in the way; PassAbandoned
+  /// while paused.
   void await(const std::shared_ptr<RowBatch>& batch,
              std::chrono::milliseconds deadline) {
     std::unique_lock lock{mutex_};
@@ -82,9 +82,9 @@ public:
       return;
     if (paused_ && !ended_)
       throw PassAbandoned{};
-    throw InputError(!batch->trouble.empty() ? batch->trouble
-                     : done ? "the worker ends while it waits for samples"
-                            : "no samples came in time");
+    throw NoSamplesError(!batch->trouble.empty() ? batch->trouble
+                         : done ? "the worker ends while it waits for samples"
+                                : "no samples came in time");
   }
   void arrived(const std::shared_ptr<RowBatch>& batch) {
     std::lock_guard lock{mutex_};

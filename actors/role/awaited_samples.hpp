@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/error.hpp"
 #include "strategies/role_id.hpp"
 
 #include <mutex>
@@ -7,6 +8,12 @@
 #include <vector>
 
 namespace troupe {
+
+/// The samples that others read did not come. They may, another time.
+class NoSamplesError : public InputError {
+public:
+  using InputError::InputError;
+};
 
 /// What a worker for which others read says of its waits (MetricsReport): its
 /// row fetcher writes it, its reports read it.

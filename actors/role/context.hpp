@@ -9,6 +9,8 @@
 #include "kernels/base/error.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
+#include "kernels/files/file_error.hpp"
+#include "kernels/files/file_pages.hpp"
 #include "strategies/sign_pace.hpp"
 
 #include <chrono>
@@ -70,6 +72,19 @@ void tell(const RoleContext& context, const std::string& line);
 /// Makes the executor of a role's device: threads_per_device threads.
 std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
 
+/// What an actor ends for that could not go on. A file or samples that are
+/// wrong are so the next time, too; those that cannot be had now may be had
+/// then.
+inline caf::error why_it_ends(const InputError& failure) {
+  const bool may_pass = dynamic_cast<const FileError*>(&failure) != nullptr
+                        || dynamic_cast<const NoRoomError*>(&failure) != nullptr
+                        || dynamic_cast<const NoSamplesError*>(&failure)
+                             != nullptr;
+  return may_pass ? caf::make_error(caf::sec::runtime_error,
+                                    std::string{failure.what()})
+                  : bad_input(failure.what());
+}
+
 /// Runs `work` on the executor, then `then(result)` in the actor's context. An
 /// exception of `work` ends the actor with its message as exit reason.
 /// Completion: `then` is called by the actor's Completion handler, never after
@@ -85,8 +100,7 @@ void run_on(Executor& executor, Self* self, Work work, Then then,
         auto result = std::make_shared<decltype(work())>(work());
         done.then = [then = std::move(then), result] { then(*result); };
       } catch (const InputError& failure) {
-        std::string line = failure.what();
-        done.then = [self, line] { self->quit(bad_input(line)); };
+        done.then = [self, why = why_it_ends(failure)] { self->quit(why); };
       } catch (const std::exception& failure) {
         std::string line = failure.what();
         done.then = [self, line] {

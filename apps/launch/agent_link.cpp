@@ -84,7 +84,7 @@ std::string AgentLink::coordinator_for(const std::string& coordinator) const {
 
 void AgentLink::begin() {
   const std::lock_guard guard{mutex_};
-  if (state_ == State::down)
+  if (state_ == State::down && !over_)
     connect();
 }
 
@@ -131,7 +131,6 @@ std::optional<AgentLink::Here> AgentLink::here() const {
 }
 
 bool AgentLink::is_here() const {
-  const std::lock_guard guard{mutex_};
   return state_ == State::here;
 }
 
@@ -145,6 +144,8 @@ void AgentLink::say(const Json& message) {
 void AgentLink::listen() {
   const auto where = address();
   const std::lock_guard guard{mutex_};
+  listens_.clear();
+  not_listening_.clear();
   say({{"do", "listen"}, {"address", where}});
 }
 
@@ -156,6 +157,7 @@ std::string AgentLink::listens(std::string& why) const {
 
 void AgentLink::try_ways(const std::vector<std::string>& places) {
   const std::lock_guard guard{mutex_};
+  ways_.reset();
   say({{"do", "try"}, {"at", places}});
 }
 
@@ -362,7 +364,7 @@ void AgentLink::on_message(const Json& message) {
 /// nothing more ends its roles.
 void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
   std::unique_lock guard{mutex_};
-  const bool was_here = std::exchange(state_, State::down) == State::here;
+  const bool was_here = state_.exchange(State::down) == State::here;
   child_ = 0;
   failure_ = was_here
                ? "the connection to " + options_.name + " ended with "

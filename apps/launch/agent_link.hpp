@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -129,7 +130,7 @@ private:
 
   const Options options_;
   mutable std::mutex mutex_;
-  State state_ = State::down;
+  std::atomic<State> state_ = State::down; ///< written with `mutex_` held
   bool over_ = false;
   int child_ = 0;
   std::chrono::steady_clock::time_point began_;

@@ -41,6 +41,8 @@ constexpr milliseconds for_others{2'000};
 /// has gone, or does not reach others.
 constexpr std::chrono::seconds seek_period{5};
 constexpr std::chrono::seconds gone_period{10};
+/// Of a host that is looked at: it tries its ways for less.
+constexpr std::chrono::seconds answer_deadline{20};
 /// Certificates hold from an hour before they are made on.
 constexpr double early_s = 3'500;
 constexpr uint64_t longest_hosts_file = uint64_t{1} << 24;
@@ -326,6 +328,8 @@ bool Cluster::meet_some() {
       ++here;
       failures[host].clear();
       elastic_->came(host);
+    } else if (failures[host].empty()) {
+      failures[host] = links_[host]->name() + " is still being connected to";
     }
   if (here >= flags_.min_hosts)
     return true;
@@ -368,7 +372,11 @@ std::string Cluster::wish() {
 
 void Cluster::look_for_hosts() {
   for (size_t host = 0; host < seeks_.size(); ++host)
-    look_for(host);
+    try {
+      look_for(host);
+    } catch (const std::exception& failure) { // no process could be started
+      refuse(host, failure.what());
+    }
 }
 
 /// It is tried again later. What was said already is not said again.
@@ -406,7 +414,7 @@ void Cluster::look_for(size_t host) {
         return;
       if (why.empty())
         try {
-          check_clocks();
+          check_clock(*link);
           const auto here = link->here();
           if (any_way_ && here && !here->client.empty())
             link->reach_coordinator_at(here->client);
@@ -419,6 +427,7 @@ void Cluster::look_for(size_t host) {
         return refuse(host, why);
       link->listen();
       seek.state = Seek::State::opening;
+      seek.next = now + answer_deadline;
       return;
     case Seek::State::opening: {
       if (!link->is_here())
@@ -426,8 +435,11 @@ void Cluster::look_for(size_t host) {
       doors_[host] = link->listens(why);
       if (!why.empty())
         return refuse(host, why);
-      if (doors_[host].empty())
+      if (doors_[host].empty()) {
+        if (now > seek.next)
+          refuse(host, "its agent does not answer");
         return;
+      }
       Names places;
       if (const auto at = elastic_->coordinator(); !at.empty())
         places.push_back(link->coordinator_for(at));
@@ -436,14 +448,18 @@ void Cluster::look_for(size_t host) {
           places.push_back(doors_[other]);
       link->try_ways(places);
       seek.state = Seek::State::trying;
+      seek.next = now + answer_deadline;
       return;
     }
     case Seek::State::trying: {
       if (!link->is_here())
         return refuse(host, "the connection ended");
       const auto ways = link->ways();
-      if (!ways)
+      if (!ways) {
+        if (now > seek.next)
+          refuse(host, "its agent does not answer");
         return;
+      }
       for (const auto& way : *ways)
         if (!way.why.empty())
           return refuse(host, "it does not reach " + way.at + ": " + way.why);
@@ -490,18 +506,16 @@ bool Cluster::meet() {
   return true;
 }
 
-void Cluster::check_clocks() const {
-  for (const auto& link : links_) {
-    const auto here = link->here();
-    if (!here)
-      continue;
-    const auto behind = here->answered_s - static_cast<double>(here->time_s);
-    if (behind > early_s)
-      throw InputError(
-        link->name() + ": its clock is " + std::to_string(std::lround(behind))
-        + " s behind this machine's, where certificates are made, and they "
-          "would not hold there yet: set it (timedatectl set-ntp true)");
-  }
+void Cluster::check_clock(const AgentLink& link) {
+  const auto here = link.here();
+  if (!here)
+    return;
+  const auto behind = here->answered_s - static_cast<double>(here->time_s);
+  if (behind > early_s)
+    throw InputError(
+      link.name() + ": its clock is " + std::to_string(std::lround(behind))
+      + " s behind this machine's, where certificates are made, and they "
+        "would not hold there yet: set it (timedatectl set-ntp true)");
 }
 
 /// Returns the host of the coordinator's address.
@@ -659,7 +673,9 @@ Cluster::open(const Credentials& authority,
   pulse_ = std::thread{[this] { pulse(); }};
   if (!meet())
     return {};
-  check_clocks();
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (takes_part(host))
+      check_clock(*links_[host]);
   auto coordinator = settle_addresses();
   if (!try_ways(coordinator))
     return {};

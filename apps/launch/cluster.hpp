@@ -71,7 +71,7 @@ private:
   std::shared_ptr<const std::string> program();
   void make_links();
   bool meet();
-  void check_clocks() const;
+  static void check_clock(const AgentLink& link);
   std::string settle_addresses();
   bool open_doors();
   std::map<std::string, std::string>

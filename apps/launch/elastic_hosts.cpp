@@ -71,7 +71,7 @@ uint64_t ElasticHosts::start(Order order) {
     number = next_++;
     started_[number].order = std::move(order);
   }
-  start_there(number);
+  start_there(number, false);
   return number;
 }
 
@@ -84,10 +84,11 @@ void ElasticHosts::start_waiting() {
         waiting.push_back(number);
   }
   for (auto number : waiting)
-    start_there(number);
+    start_there(number, true);
 }
 
-void ElasticHosts::start_there(uint64_t number) {
+/// A start that fails is said to who asked for it, or is its end.
+void ElasticHosts::start_there(uint64_t number, bool has_waited) {
   std::unique_lock guard{mutex_};
   const auto found = started_.find(number);
   if (found == started_.end() || found->second.link)
@@ -107,10 +108,19 @@ void ElasticHosts::start_there(uint64_t number) {
   uint64_t there = 0;
   try {
     there = link->start(std::move(order));
-  } catch (...) {
+  } catch (const std::exception& failure) {
     guard.lock();
-    started_.erase(number);
-    throw;
+    auto lost = started_.extract(number);
+    guard.unlock();
+    if (!has_waited)
+      throw;
+    End end;
+    end.death.how = failure.what();
+    end.death.life.ms = 0;
+    end.death.life.by_itself = true;
+    if (lost && lost.mapped().order.on_end)
+      lost.mapped().order.on_end(end);
+    return;
   }
   guard.lock();
   const auto again = started_.find(number); // it may have ended already
@@ -155,6 +165,7 @@ void ElasticHosts::kill(uint64_t number) {
   guard.unlock();
   End end;
   end.death.how = "ended while it waited for a host";
+  end.death.life.beside = true; // waiting spends no restart
   if (on_end)
     on_end(end);
 }

@@ -52,7 +52,7 @@ private:
   };
 
   void start_waiting();
-  void start_there(uint64_t number);
+  void start_there(uint64_t number, bool has_waited);
   void ended(uint64_t number, size_t host, const End& end);
 
   mutable std::mutex mutex_;

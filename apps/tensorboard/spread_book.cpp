@@ -2,6 +2,8 @@
 
 #include "kernels/graph/virtual_slices.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <iterator>
 
 namespace troupe {
@@ -35,10 +37,24 @@ bool SpreadBook::is_known(const Partial& partial, const Spreads& part) {
   return before.first == part.variable && part.begin < end;
 }
 
+namespace {
+
+/// As spread_of() makes them; this one came over the wire.
+bool is_sound(const ValueSpread& spread) {
+  const auto& buckets = spread.buckets;
+  return buckets.size() == spread.counts.size()
+         && std::ranges::adjacent_find(buckets, std::ranges::greater_equal{})
+              == buckets.end()
+         && (buckets.empty() || buckets.back() < spread_buckets);
+}
+
+} // namespace
+
 std::optional<SpreadBook::Whole> SpreadBook::add(const Spreads& part) {
   if (part.variable >= sizes_.size() || part.begin > sizes_[part.variable]
       || part.elements > sizes_[part.variable] - part.begin
-      || part.elements == 0)
+      || part.elements == 0 || !is_sound(part.values)
+      || !is_sound(part.gradient))
     return std::nullopt;
   auto& whole = wholes_[whole_of_[part.variable]];
   if (part.step <= whole.done)

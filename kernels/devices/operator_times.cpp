@@ -20,8 +20,8 @@ using namespace kernels;
 
 namespace {
 
-constexpr int fewest_tries = 3;
-constexpr int most_tries = 12;
+constexpr int min_tries = 3;
+constexpr int max_tries = 12;
 constexpr std::chrono::milliseconds enough{6};
 constexpr float drawn_gradient = 1e-3f;
 
@@ -192,8 +192,8 @@ private:
     Least backward;
     Least weights;
     const auto begin = SteadyClock::now();
-    for (int i = 0; i < fewest_tries
-                    || (i < most_tries && SteadyClock::now() - begin < enough);
+    for (int i = 0; i < min_tries
+                    || (i < max_tries && SteadyClock::now() - begin < enough);
          ++i) {
       alone.take();
       forward.time([&] { engine.forward(pass); });

@@ -87,7 +87,11 @@ void SparseTable::bring_to(uint64_t version, const RowList& ids) {
 
 /// The rows that this update brings along.
 RowList SparseTable::sweep() {
-  missed_.prepare(sweep_.oldest(), version_ + 1);
+  // One that followed has swept nothing for long.
+  constexpr uint64_t max_prepared = 4 * kernels::RowSweep::cycle;
+  const auto end = version_ + 1;
+  missed_.prepare(std::max(sweep_.oldest(), end - std::min(end, max_prepared)),
+                  end);
   auto page = sweep_.page();
   RowList rows{blocks_.following(page, kernels::RowSweep::share(this->rows()))};
   sweep_.passed(page, version_ + 1);
