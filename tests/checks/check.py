@@ -556,7 +556,7 @@ def check_orphans(root, build):
         room = file.parts[0]
         if room not in ROOMS + ("tests",):
             continue
-        if file.name == "arrow_module.cpp" and not any(
+        if file.name in ("arrow_module.cpp", "module_image.cpp") and not any(
                 name.endswith("/arrow_module.cpp") for name in compiled):
             continue  # without Apache Arrow
         absent = file.name == "cuda_absent.cpp"
