@@ -361,51 +361,6 @@ class Drawn(Reports):
         if picture := os.environ.get("TROUPE_REPORT_PICTURE"):
             browser.picture(picture, (1280, 1250))
 
-    def what_if(self, *flags):
-        """What its report says would have been so many times as fast, and how
-        long the run took a step."""
-        path = self.path("run.html")
-        with Run(*JOB[:2], *flags, "--report", path) as run:
-            summary = run.finish()
-        browser = self.browse(path)
-        said = browser.value("""[...document.querySelectorAll("#if li")]
-            .map(line => line.textContent)""")
-        return said, summary["wall_seconds"] / summary["steps"]
-
-    def check_what_if(self, pattern, before, after):
-        """Done, it is what was said. What else runs on this machine slows one
-        of both runs: then they are made again."""
-        tries = []
-        while len(tries) < 3 and not any(abs(said / measured - 1) < 0.05
-                                         for said, measured in tries):
-            said, slow = self.what_if(*before)
-            found = [re.match(pattern + r": some ([\d.]+) times", x)
-                     for x in said]
-            factor, = [float(x.group(1)) for x in found if x]
-            _, fast = self.what_if(*after)
-            self.assertGreater(factor, 1.2)
-            tries.append((factor, slow / fast))
-        said, measured = min(tries, key=lambda x: abs(x[0] / x[1] - 1))
-        self.assertAlmostEqual(said / measured, 1, delta=0.05,
-                               msg=f"said and measured: {tries}")
-
-    def test_what_is_said_would_be_faster_is(self):
-        slow = ["--slow-worker", "1:3"]
-        sleeps = ["--model", "sleep:20ms", "--processes", "--steps", "40"]
-        served = [*sleeps, "--strategy", "parameter_server", "--ps", "1",
-                  "--virtual-ranks", "6"]
-        self.check_what_if("Without worker:1",
-                           [*served, "--workers", "3", *slow],
-                           [*served, "--workers", "2"])
-        self.check_what_if(r"With worker:1 as fast as worker:\d",
-                           [*served, "--workers", "3", *slow],
-                           [*served, "--workers", "3"])
-        staged = ["--strategy", "pipeline", "--stages", "2", "--processes",
-                  "--steps", "12"]
-        self.check_what_if("With stage:1 as fast as stage:0",
-                           [*staged, "--model", "sleep:10ms+30ms-64"],
-                           [*staged, "--model", "sleep:10ms+10ms-64"])
-
     def test_what_a_job_says_is_text(self):
         os.mkdir(self.path("<"))
         model = self.path("<", "script><img src=x onerror='window.struck=1'>"
