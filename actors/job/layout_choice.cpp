@@ -70,6 +70,16 @@ bool is_better(const LayoutChoice::Tried& a, const LayoutChoice::Tried& b) {
          < static_cast<double>(b.step) * (1 - min_gain);
 }
 
+/// On this machine's processors, in seconds.
+bool can_be_measured(const Job& made) {
+  return std::ranges::all_of(made.options.devices,
+                             [](const std::string& device) {
+                               return device.starts_with("cpu");
+                             })
+         && made.graph.flops_per_sample() * made.max_rows()
+              <= max_measured_flops;
+}
+
 std::string in_ms(uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g ms", static_cast<double>(ns) / 1e6);
@@ -117,20 +127,6 @@ bool leaves_layout_open(const JobOptions& options) {
   return has_stages(options)
          && (!names_cuts(options) || options.schedule.order == "auto");
 }
-
-namespace {
-
-/// On this machine's processors, in seconds.
-bool can_be_measured(const Job& made) {
-  return std::ranges::all_of(made.options.devices,
-                             [](const std::string& device) {
-                               return device.starts_with("cpu");
-                             })
-         && made.graph.flops_per_sample() * made.max_rows()
-              <= max_measured_flops;
-}
-
-} // namespace
 
 LayoutChoice choose_layout(JobOptions& options, const Job& made) {
   auto known = made.options;

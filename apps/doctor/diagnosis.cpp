@@ -93,10 +93,10 @@ std::optional<Finding> of_cut(const JobView& job) {
 
 /// A reader for whose samples workers wait again and again.
 std::optional<Finding> of_owing(const JobView& job) {
-  constexpr size_t often = 2;
+  constexpr size_t min_looks = 2;
   const RoleView* owes = nullptr;
   for (const auto& role : job.roles)
-    if (role.owed_samples >= often
+    if (role.owed_samples >= min_looks
         && (owes == nullptr || role.owed_samples > owes->owed_samples))
       owes = &role;
   if (owes == nullptr || (std::isfinite(owes->busy) && owes->busy >= is_idle))

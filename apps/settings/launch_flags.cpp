@@ -119,11 +119,11 @@ std::vector<Flag> launch_flags() {
         const auto colon = value.find(':');
         if (colon == std::string::npos)
           throw UsageError("expected MIN:MAX");
-        constexpr uint32_t most = 10'000;
-        s.launch.min_hosts =
-          static_cast<uint32_t>(parse_whole(value.substr(0, colon), 1, most));
-        s.launch.max_hosts =
-          static_cast<uint32_t>(parse_whole(value.substr(colon + 1), 1, most));
+        constexpr uint32_t max_named = 10'000;
+        s.launch.min_hosts = static_cast<uint32_t>(
+          parse_whole(value.substr(0, colon), 1, max_named));
+        s.launch.max_hosts = static_cast<uint32_t>(
+          parse_whole(value.substr(colon + 1), 1, max_named));
       });
   add("address", "A", "as the hosts see it",
       "by which they reach the coordinator on this machine, in digits",

@@ -301,6 +301,16 @@ private:
   MatrixTile tile_ = {};
 };
 
+/// Makes a tile as wide as `left` columns need, `widest` vectors at most;
+/// returns how many of them it has.
+size_t take_columns(MatrixTile& tile, size_t left, size_t widest,
+                    size_t lanes) {
+  tile.vectors = left >= widest * lanes ? widest : left > lanes ? 2 : 1;
+  const auto columns = std::min(tile.vectors * lanes, left);
+  tile.left = columns - (tile.vectors - 1) * lanes;
+  return columns;
+}
+
 /// Up to two tiles of rows, and a b that lies [n, k]. A few columns of c take
 /// all of the depth before the next, so that b is read as it lies, and is
 /// fetched ahead.
@@ -318,12 +328,8 @@ void multiply_few_rows(const MatrixJob& job) {
   tile.b = job.scratch.b.data();
   for (size_t j = 0; j < job.n;) {
     const auto left = job.n - j;
-    tile.vectors = left >= widest * loops.lanes ? widest
-                   : left > loops.lanes         ? 2
-                                                : 1;
+    const auto columns = take_columns(tile, left, widest, loops.lanes);
     const auto width = tile.vectors * loops.lanes;
-    const auto columns = std::min(width, left);
-    tile.left = columns - (tile.vectors - 1) * loops.lanes;
     tile.b_stride = tile.soon_stride = width;
     for (size_t place = 0; place < job.k; place += job.length) {
       tile.depth = std::min(job.length, job.k - place);
@@ -446,12 +452,8 @@ void multiply_few_columns(const MatrixJob& job) {
   tile.c = sums;
   for (size_t i = 0; i < job.m;) {
     const auto left = job.m - i;
-    tile.vectors = left >= widest * loops.lanes ? widest
-                   : left > loops.lanes         ? 2
-                                                : 1;
+    const auto rows = take_columns(tile, left, widest, loops.lanes);
     const auto width = tile.vectors * loops.lanes;
-    const auto rows = std::min(width, left);
-    tile.left = rows - (tile.vectors - 1) * loops.lanes;
     tile.c_stride = width;
     for (size_t t = 0; t < tiling.count; ++t) {
       const auto column = tiling.first(t);

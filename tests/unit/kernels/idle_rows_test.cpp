@@ -3,10 +3,7 @@
 #include "tests/unit/kernels/table_reference.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <sys/wait.h>
 
-#include <atomic>
-#include <csignal>
 #include <numeric>
 
 // Rows of a sparse table that make up the updates that they had without a
@@ -418,32 +415,21 @@ BOOST_AUTO_TEST_CASE(a_kill_at_any_moment_leaves_a_whole_version) {
   uint64_t killed_inside = 0;
   for (int round = 0; round < 30; ++round) {
     MemoryFile file;
-    auto* shared = static_cast<std::atomic<uint64_t>*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-           -1, 0));
-    const auto child = fork();
-    if (child == 0) {
-      auto table = table_of(rule, file.descriptor);
-      begin(table, rule);
-      std::mt19937_64 draws(10);
-      for (uint64_t step = 0;; ++step) {
-        const auto ids = some_ids(draws);
-        const auto gradient = random_values(draws, ids.size() * width);
-        shared[1].store(2 * step + 1);
-        table.update(rule, step_moment(step), pages_of(ids), gradient.data());
-        shared[1].store(2 * step + 2);
-        shared[0].store(step + 1); // the commit
-      }
-    }
-    const auto wait = 20 + random() % 60;
-    while (shared[0].load() < wait)
-      ;
-    for (auto spin = random() % 20'000; spin > 0; --spin)
-      asm volatile("");
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    const auto version = shared[0].load();
-    killed_inside += shared[1].load() % 2;
+    const auto [version, inside] =
+      table_reference::killed_training(random, 20, [&](const auto& update) {
+        auto table = table_of(rule, file.descriptor);
+        begin(table, rule);
+        std::mt19937_64 draws(10);
+        for (uint64_t step = 0;; ++step) {
+          const auto ids = some_ids(draws);
+          const auto gradient = random_values(draws, ids.size() * width);
+          update(step, [&] {
+            table.update(rule, step_moment(step), pages_of(ids),
+                         gradient.data());
+          });
+        }
+      });
+    killed_inside += inside ? 1 : 0;
     Dense dense{rule};
     std::mt19937_64 draws(10);
     for (uint64_t step = 0; step < version; ++step) {
@@ -457,7 +443,6 @@ BOOST_AUTO_TEST_CASE(a_kill_at_any_moment_leaves_a_whole_version) {
     BOOST_TEST_REQUIRE(table_reference::same_bits(
       copy(table, table.present()),
       dense.rows(dense.values, dense.state, table.present())));
-    munmap(shared, 4096);
   }
   BOOST_TEST(killed_inside > 0u);
 }

@@ -2,10 +2,6 @@
 #include "tests/unit/kernels/table_reference.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <sys/wait.h>
-
-#include <atomic>
-#include <csignal>
 
 using namespace troupe;
 using namespace troupe::table_reference;
@@ -176,33 +172,21 @@ BOOST_AUTO_TEST_CASE(a_kill_at_any_moment_leaves_a_whole_version) {
   uint64_t killed_inside = 0;
   for (int round = 0; round < 30; ++round) {
     MemoryFile file;
-    auto* shared = static_cast<std::atomic<uint64_t>*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-           -1, 0));
-    const auto child = fork();
-    if (child == 0) {
+    const auto [version,
+                inside] = killed_training(random, 20, [&](const auto& update) {
       SparseTable table{options_for(OptimizerKind::adam), file.descriptor};
       Reference reference{OptimizerKind::adam};
       std::mt19937_64 draws(10);
       for (uint64_t step = 0;; ++step) {
         const auto ids = random_ids(draws, 60, 2000);
         const auto gradient = random_values(draws, ids.size() * width);
-        shared[1].store(2 * step + 1);
-        table.update(reference.rule, moment_of(step + 1), pages_of(ids),
-                     gradient.data());
-        shared[1].store(2 * step + 2);
-        shared[0].store(step + 1); // the commit
+        update(step, [&] {
+          table.update(reference.rule, moment_of(step + 1), pages_of(ids),
+                       gradient.data());
+        });
       }
-    }
-    const auto wait = 20 + random() % 60;
-    while (shared[0].load() < wait)
-      ;
-    for (auto spin = random() % 20'000; spin > 0; --spin)
-      asm volatile("");
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    const auto version = shared[0].load();
-    killed_inside += shared[1].load() % 2;
+    });
+    killed_inside += inside ? 1 : 0;
     Reference reference{OptimizerKind::adam};
     std::mt19937_64 draws(10);
     for (uint64_t step = 0; step < version; ++step) {
@@ -217,7 +201,6 @@ BOOST_AUTO_TEST_CASE(a_kill_at_any_moment_leaves_a_whole_version) {
       all.push_back(id);
     BOOST_TEST_REQUIRE(same_bits(read(table, all), reference.values(all)));
     BOOST_TEST_REQUIRE(table.rows() == reference.rows.size());
-    munmap(shared, 4096);
   }
   BOOST_TEST(killed_inside > 0u);
 }

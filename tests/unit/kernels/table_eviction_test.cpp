@@ -1,10 +1,6 @@
 #include "tests/unit/kernels/table_reference.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <sys/wait.h>
-
-#include <atomic>
-#include <csignal>
 
 using namespace troupe;
 using namespace troupe::table_reference;
@@ -115,36 +111,26 @@ BOOST_AUTO_TEST_CASE(a_kill_while_rows_are_evicted_leaves_a_whole_version) {
   const auto options = options_for(OptimizerKind::adagrad, {9000, 40, 4});
   OptimizerOptions rule;
   rule.kind = OptimizerKind::adagrad;
-  const auto train = [&](SparseTable& table, uint64_t steps, auto each) {
+  const auto train = [&](SparseTable& table, uint64_t steps,
+                         const auto& update) {
     std::mt19937_64 draws(10);
     for (uint64_t step = 0; step < steps; ++step) {
       const auto ids = random_ids(draws, 60, 2000);
       const auto gradient = random_values(draws, ids.size() * width);
-      table.update(rule, moment_of(step + 1), pages_of(ids), gradient.data());
-      each(step + 1);
+      update(step, [&] {
+        table.update(rule, moment_of(step + 1), pages_of(ids), gradient.data());
+      });
     }
   };
   std::mt19937_64 random(9);
   for (int round = 0; round < 20; ++round) {
     MemoryFile file;
-    auto* shared = static_cast<std::atomic<uint64_t>*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-           -1, 0));
-    const auto child = fork();
-    if (child == 0) {
-      SparseTable table{options, file.descriptor};
-      train(table, ~uint64_t{0}, [&](uint64_t step) { shared->store(step); });
-    }
-    const auto wait = 40 + random() % 60;
-    while (shared->load() < wait)
-      ;
-    for (auto spin = random() % 20'000; spin > 0; --spin)
-      asm volatile("");
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    const auto version = shared->load();
+    const auto version = killed_training(random, 40, [&](const auto& update) {
+                           SparseTable table{options, file.descriptor};
+                           train(table, ~uint64_t{0}, update);
+                         }).version;
     SparseTable expected{options};
-    train(expected, version, [](uint64_t) {});
+    train(expected, version, [](uint64_t, const auto& change) { change(); });
     BOOST_TEST(expected.evicted() > 0u);
     SparseTable table{options, file.descriptor, 0, version};
     const auto pages = expected.present();
@@ -154,7 +140,6 @@ BOOST_AUTO_TEST_CASE(a_kill_while_rows_are_evicted_leaves_a_whole_version) {
     expected.copy(pages, rows.data());
     table.copy(pages, found.data());
     BOOST_TEST_REQUIRE(same_bits(found, rows));
-    munmap(shared, 4096);
   }
 }
 

@@ -3,9 +3,12 @@
 #include "kernels/table/sparse_table.hpp"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <random>
@@ -131,6 +134,40 @@ inline void run(SparseTable& table, Reference& reference, uint32_t seed,
                  gradient.data());
     reference.update(ids, gradient.data(), moment_of(step + 1));
   }
+}
+
+/// Of a process that was killed.
+struct Killed {
+  uint64_t version = 0; ///< it had committed that
+  bool inside = false;  ///< of an update
+};
+
+/// Lets `train(update)` make updates in another process, by
+/// `update(step, change)` from step 0 on, and kills it at any moment after
+/// `at_least` and up to 60 more.
+template <class Train>
+Killed killed_training(std::mt19937_64& random, uint64_t at_least,
+                       const Train& train) {
+  auto* shared = static_cast<std::atomic<uint64_t>*>(mmap(
+    nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto child = fork();
+  if (child == 0)
+    train([&](uint64_t step, const auto& change) {
+      shared[1].store(2 * step + 1);
+      change();
+      shared[1].store(2 * step + 2);
+      shared[0].store(step + 1); // the commit
+    });
+  const auto wait = at_least + random() % 60;
+  while (shared[0].load() < wait)
+    ;
+  for (auto spin = random() % 20'000; spin > 0; --spin)
+    asm volatile("");
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  const Killed killed{shared[0].load(), shared[1].load() % 2 == 1};
+  munmap(shared, 4096);
+  return killed;
 }
 
 } // namespace troupe::table_reference
