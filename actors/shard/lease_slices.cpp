@@ -213,7 +213,7 @@ void LeaseSlices::push(const LeasePush& push) {
   update.slice = push.slice;
   update.lease = push.lease;
   if (slices_.at(push.slice)->leases.contains(push.lease)) {
-    shard_.count_duplicate();
+    shard_.count_duplicate(line->place.tail);
     chains_.repeat(update);
     settle(push.lease); // the report may have died with a process
     return;
@@ -247,6 +247,8 @@ void LeaseSlices::push(const LeasePush& push) {
 
 void LeaseSlices::apply(const ChainUpdate& update, KnownLists::List ids) {
   if (update.again) {
+    if (chains_.find(update.slice)->place.tail)
+      ++shard_.duplicates;
     settle(update.lease);
     return;
   }

@@ -90,9 +90,10 @@ struct ShardContext {
            || values.size() == packing.size(of);
   }
 
-  void count_duplicate() {
+  /// `told`: by a report of this shard; of leases a chain's tail reports.
+  void count_duplicate(bool told = true) {
     metrics.duplicates.add();
-    ++duplicates;
+    duplicates += told ? 1 : 0;
   }
 
   /// What was pushed, or forwarded, says of its rows; nothing of a dense slice.
@@ -118,11 +119,11 @@ struct ShardContext {
   const PushPacking packing;
   std::shared_ptr<ShardStore> store;
   EpochGate gate;
-  EpochPauseWatch pause;  ///< ends when all that it is pulled for is served
-  PeerDirectory peers;    ///< other shards
-  SnapshotOutbox outbox;  ///< dense slices that are being sent
-  RowSnapshots snapshots; ///< the same of rows
-  uint64_t duplicates = 0;
+  EpochPauseWatch pause;   ///< ends when all that it is pulled for is served
+  PeerDirectory peers;     ///< other shards
+  SnapshotOutbox outbox;   ///< dense slices that are being sent
+  RowSnapshots snapshots;  ///< the same of rows
+  uint64_t duplicates = 0; ///< that it reports
   std::shared_ptr<Executor> executor;
 };
 

@@ -104,6 +104,26 @@ RunResult run_superseded(const JobOptions& job, const std::string& mode,
   return result;
 }
 
+/// Whether some slices had a lease already as members changed: the others take
+/// what is computed for it anew, from what all have by then (PROTOCOL 11).
+bool halved_a_lease(const nlohmann::json& summary, const std::string& mode) {
+  return mode != "sync"
+         && summary["duplicates_dropped"].get<uint64_t>()
+                % summary["plan"]["slices"].get<uint64_t>()
+              != 0;
+}
+
+/// The result of a run that halved no lease, which hardly any does.
+RunResult run_superseded_whole(const JobOptions& job, const std::string& mode,
+                               RoleId victim, int& superseded) {
+  for (int more = 4;; --more) {
+    auto result = run_superseded(job, mode, victim, superseded);
+    if (more == 0 || result.status != 0
+        || !halved_a_lease(nlohmann::json::parse(result.summary), mode))
+      return result;
+  }
+}
+
 } // namespace
 
 // A period is decided, but before the epoch that begins it is announced a
@@ -120,11 +140,12 @@ BOOST_AUTO_TEST_CASE(a_switch_that_is_superseded_takes_place_all_the_same) {
       const auto job = lone_job(way.first);
       const auto expected = run(job);
       int superseded = 0;
-      const auto result = run_superseded(job, way.to, victim, superseded);
+      const auto result = run_superseded_whole(job, way.to, victim, superseded);
       BOOST_TEST_CONTEXT(way.to << ", " << to_string(victim) << " dies") {
         BOOST_TEST_REQUIRE(result.status == 0, result.line);
         BOOST_TEST(superseded == 1);
         const auto summary = nlohmann::json::parse(result.summary);
+        BOOST_TEST(!halved_a_lease(summary, way.to));
         const auto& switches = summary["consistency"]["switches"];
         BOOST_TEST_REQUIRE(switches.size() == 1u);
         BOOST_TEST(switches[0]["mode"] == way.to);
