@@ -277,6 +277,17 @@ size_t Runtime::cut_links(uint32_t a, uint32_t b) {
   return count;
 }
 
+void Runtime::keep_links(uint32_t process, const std::set<std::string>& peers) {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const auto& ends = links_[i].process;
+    if (!links_[i].alive || (ends[0] != process && ends[1] != process))
+      continue;
+    const auto other = ends[0] == process ? ends[1] : ends[0];
+    if (!peers.contains(processes_[other].name))
+      end_link(i, "the connection was lost", true);
+  }
+}
+
 size_t Runtime::cut_control(uint32_t a, uint32_t b) {
   if (!control_.contains({a, b}) && !control_.contains({b, a}))
     return 0;

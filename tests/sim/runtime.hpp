@@ -95,6 +95,8 @@ public:
   /// many there were.
   size_t cut_links(uint32_t a, uint32_t b);
   size_t cut_control(uint32_t a, uint32_t b);
+  /// Ends a process's links to all but these.
+  void keep_links(uint32_t process, const std::set<std::string>& peers);
   /// Nothing gets from `a` to `b` until `until`; it is not lost.
   void block(uint32_t a, uint32_t b, uint64_t until);
   bool is_blocked(uint32_t a, uint32_t b) const;

@@ -19,7 +19,9 @@ public:
 
   std::shared_ptr<LinkMemory> memory() const { return nullptr; }
 
-  void keep_only(const std::set<std::string>&) {}
+  void keep_only(const std::set<std::string>& peers) {
+    sim::Runtime::get().keep_links(process_, peers);
+  }
 
   struct Terms {};
   struct Request {
