@@ -10,6 +10,8 @@ constexpr uint64_t connections_end = 3'000'000;
 /// Of a cut that the job cannot do without: members may be away for so long.
 constexpr uint64_t longest_wait = 20'000'000;
 constexpr uint64_t longest_cut = 30'000'000;
+/// Before the first step it is no accident, and the run ends (FirstLinks).
+constexpr uint64_t longest_first_wait = 3'000'000;
 /// Longer than a run may take after its last fault.
 constexpr uint64_t for_good[2] = {100'000'000, 150'000'000};
 
@@ -98,10 +100,11 @@ bool ClusterHosts::cut() {
   const bool spared = !cluster_.fragile()
                       && (with_coordinator ? can_spare(a == 0 ? b : a)
                                            : can_spare(a) || can_spare(b));
-  const auto time = spared && draw.chance(25)
-                      ? draw.between(for_good[0], for_good[1])
-                      : draw.between(50'000,
-                                     spared ? longest_cut : longest_wait);
+  auto time = spared && draw.chance(25)
+                ? draw.between(for_good[0], for_good[1])
+                : draw.between(50'000, spared ? longest_cut : longest_wait);
+  if (cluster_.step_ < 2)
+    time = std::min(time, longest_first_wait);
   const auto until = runtime_.now() + time;
   cluster_.blocked_until_ = until;
   cluster_.cuts_.push_back({a, b, until});

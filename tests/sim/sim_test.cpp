@@ -94,8 +94,8 @@ void check_worlds(const char* kind, uint64_t first, uint64_t count,
 // Found by sweeps: docs/reliability.md tells what each was.
 BOOST_AUTO_TEST_CASE(worlds_that_failed_once_do_not_fail_again) {
   sim::Campaign campaign;
-  for (const uint64_t seed :
-       {20'000'351, 20'006'607, 20'007'554, 20'012'972, 20'013'119, 20'014'886})
+  for (const uint64_t seed : {20'000'351, 20'006'607, 20'007'554, 20'012'972,
+                              20'013'119, 20'014'886, 10'000'493, 10'002'061})
     BOOST_TEST(campaign.run(seed).what == "", "seed " << seed);
 }
 
