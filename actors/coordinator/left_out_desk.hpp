@@ -2,6 +2,8 @@
 
 #include "strategies/dead_links.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -31,10 +33,24 @@ public:
     return why_.try_emplace(role, why).second;
   }
   void left_out(RoleId role, const std::string& why) { why_[role] = why; }
+  /// Whether somebody is to be told that a role is left out: for the same
+  /// reason again and again each time after twice as long, until it is back.
+  bool is_to_be_told(RoleId role, const std::string& why, uint64_t now_ms) {
+    constexpr uint64_t first_ms = 10'000, longest_ms = 600'000;
+    auto& told = last_told_[role];
+    if (told.why == why && now_ms < told.next_ms)
+      return false;
+    told.pause_ms = told.why != why ? first_ms
+                                    : std::min(2 * told.pause_ms, longest_ms);
+    told.why = why;
+    told.next_ms = now_ms + told.pause_ms;
+    return true;
+  }
   /// It is a member again; returns whether it was left out.
   bool back(RoleId role, uint64_t now_ms) {
     links.readmitted(role, now_ms);
     const bool was_out = why_.erase(role) > 0;
+    last_told_.erase(role);
     returned_ = returned_ || was_out;
     return was_out;
   }
@@ -99,6 +115,12 @@ public:
   DeadLinks links;
 
 private:
+  struct LastTold {
+    std::string why;
+    uint64_t next_ms = 0, pause_ms = 0;
+  };
+
+  std::map<RoleId, LastTold> last_told_;
   std::set<std::pair<RoleId, std::vector<RoleId>>> told_;
   bool stuck_ = false;
   std::map<RoleId, std::string> why_;

@@ -107,7 +107,8 @@ void CoordinatorState::leave_out(RoleId role, const std::string& reason) {
 }
 
 void CoordinatorState::tell_left_out(RoleId role, const std::string& reason) {
-  note(to_string(role) + " is left out: " + reason);
+  if (left_out_.is_to_be_told(role, reason, steady_ms()))
+    note(to_string(role) + " is left out: " + reason);
   left_out_.left_out(role, reason);
   await_back(role);
 }

@@ -155,6 +155,11 @@ std::string AgentLink::listens(std::string& why) const {
   return listens_;
 }
 
+bool AgentLink::gets_program() const {
+  const std::lock_guard guard{mutex_};
+  return state_ == State::starting && sent_;
+}
+
 void AgentLink::try_ways(const std::vector<std::string>& places) {
   const std::lock_guard guard{mutex_};
   ways_.reset();

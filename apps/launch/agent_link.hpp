@@ -91,6 +91,8 @@ public:
   bool settled(std::string& why) const;
   std::optional<Here> here() const;
   bool is_here() const;
+  /// The program is on its way to it, which takes as long as it takes.
+  bool gets_program() const;
   /// Opens a port there; listens() is empty as long as it has none, or `why`
   /// is filled.
   void listen();

@@ -319,8 +319,15 @@ bool Cluster::meet_some() {
   };
   for (const auto& link : links_)
     link->begin();
-  const std::chrono::seconds deadline{flags_.connect_deadline_s};
-  if (!wait_for(look, deadline + for_others))
+  const auto end =
+    Clock::now() + std::chrono::seconds{flags_.connect_deadline_s} + for_others;
+  // Each link gives up by itself, one that gets the program after some minutes.
+  const auto over = [&] {
+    return look()
+           || (Clock::now() > end
+               && std::ranges::none_of(links_, &AgentLink::gets_program));
+  };
+  if (!wait_for(over, std::chrono::hours{1}))
     return false;
   size_t here = 0;
   for (size_t host = 0; host < links_.size(); ++host)
@@ -463,14 +470,59 @@ void Cluster::look_for(size_t host) {
       for (const auto& way : *ways)
         if (!way.why.empty())
           return refuse(host, "it does not reach " + way.at + ": " + way.why);
-      elastic_->came(host);
-      seek = {Seek::State::in_use, {}, {}};
-      const auto roles = elastic_->pool().on(host);
-      say(link->name() + " (" + link->address() + ") is there"
-          + (roles.empty() ? "" : ": " + to_string(roles)));
+      if (let_others_try(host)) {
+        seek.state = Seek::State::tried;
+        seek.next = now + answer_deadline;
+      }
       return;
     }
+    case Seek::State::tried:
+      look_at_others(host);
+      return;
   }
+}
+
+/// The ways from other hosts to one that comes, one such host at a time.
+bool Cluster::let_others_try(size_t host) {
+  if (std::ranges::any_of(seeks_, [](const Seek& one) {
+        return one.state == Seek::State::tried;
+      }))
+    return false;
+  const auto pool = elastic_->pool();
+  for (size_t other = 0; other < links_.size(); ++other)
+    if (pool.is_there(other) && links_[other]->is_here())
+      links_[other]->try_ways({doors_[host]});
+  return true;
+}
+
+/// It is there once all others that still are have reached it.
+void Cluster::look_at_others(size_t host) {
+  auto& seek = seeks_[host];
+  const auto& link = links_[host];
+  if (!link->is_here())
+    return refuse(host, "the connection ended");
+  const auto pool = elastic_->pool();
+  for (size_t other = 0; other < links_.size(); ++other) {
+    if (!pool.is_there(other) || !links_[other]->is_here())
+      continue;
+    const auto ways = links_[other]->ways();
+    if (!ways) { // its own loss is noticed elsewhere
+      if (std::chrono::steady_clock::now() > seek.next)
+        refuse(host, links_[other]->name()
+                       + " does not say whether it "
+                         "reaches it");
+      return;
+    }
+    for (const auto& way : *ways)
+      if (way.at == doors_[host] && !way.why.empty())
+        return refuse(host,
+                      links_[other]->name() + " does not reach it: " + way.why);
+  }
+  elastic_->came(host);
+  seek = {Seek::State::in_use, {}, {}};
+  const auto roles = elastic_->pool().on(host);
+  say(link->name() + " (" + link->address() + ") is there"
+      + (roles.empty() ? "" : ": " + to_string(roles)));
 }
 
 bool Cluster::meet() {

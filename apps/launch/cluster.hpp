@@ -51,7 +51,8 @@ private:
 
   /// How a host that comes later, or again, is taken in.
   struct Seek {
-    enum class State { away, connecting, opening, trying, in_use };
+    /// trying: it tries the ways to others; tried: they try those to it.
+    enum class State { away, connecting, opening, trying, tried, in_use };
     State state = State::away;
     std::chrono::steady_clock::time_point next{}; ///< to connect to it again
     std::string why{};                            ///< said of it last
@@ -65,6 +66,8 @@ private:
   void begin_elastic();
   void look_for_hosts();
   void look_for(size_t host);
+  bool let_others_try(size_t host);
+  void look_at_others(size_t host);
   void refuse(size_t host, const std::string& why);
   void say(std::string line);
   Names command_on(size_t host) const;

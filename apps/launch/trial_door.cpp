@@ -4,6 +4,7 @@
 #include "actors/sockets/endpoint.hpp"
 #include "kernels/base/error.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -23,6 +24,19 @@ TrialDoor::TrialDoor(const std::string& host) {
                      + std::strerror(errno) + ")");
   at_ =
     to_string(Endpoint{host, SocketAddress::of_socket(socket_.get()).port()});
+  porter_ = std::thread{[door = socket_.get()] {
+    pollfd visitor{door, POLLIN, 0};
+    while (::poll(&visitor, 1, -1) >= 0 || errno == EINTR) {
+      const Descriptor one{::accept(door, nullptr, nullptr)};
+      if (!one && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        return; // it is shut
+    }
+  }};
+}
+
+TrialDoor::~TrialDoor() {
+  ::shutdown(socket_.get(), SHUT_RD); // wakes the porter
+  porter_.join();
 }
 
 } // namespace troupe

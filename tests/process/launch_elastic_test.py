@@ -8,7 +8,8 @@ import re
 import signal
 import unittest
 
-from cluster import wait_for
+from cluster import TROUPE, Run, wait_for
+from launch_hosts_test import JOB as LAUNCHED
 from launch_hosts_test import ENDLESS, LaunchHosts, hash_of_one_device
 from sshd import program
 
@@ -71,6 +72,34 @@ class LaunchElastic(LaunchHosts):
         self.goes_on(run)
         self.end(run)
         wait_for(lambda: not list(self.sshd.processes(1)), "old roles end", 60)
+        self.nothing_is_left()
+
+    def test_a_host_that_others_do_not_reach_is_not_taken(self):
+        """It was taken: only whether it reaches them was tried."""
+        file = self.path("hosts")
+        with open(file, "w") as out:
+            out.write("h1 slots=2\nh2 slots=2\nh3 slots=2 "
+                      "address=10.77.0.40\n")
+        self.hosts.at(self.hosts.keepers[4], "ip", "address", "add",
+                      "10.77.0.40/24", "dev", "eth0")
+        # What it asks from its first address is answered.
+        hole = ["ip", "route", "add", "blackhole", "10.77.0.40/32"]
+        self.hosts.at(self.hosts.keepers[2], *hole)
+        self.hosts.unplug(3)
+        run = Run(*LAUNCHED, *JOB, *ENDLESS, command=[
+            *self.hosts.on(0), TROUPE, "launch", "--hosts-file", file, "--ssh",
+            self.sshd.ssh(), "--connect-deadline-s", "10", "--hosts", "2:3",
+            "--"])
+        self.addCleanup(run.__exit__)
+        self.wait_for_step(run, 20)
+        self.hosts.plug(3)
+        self.wait_for_line(run, r"h3 is not taken: h1 does not reach it: .*")
+        self.assertEqual(self.on(3), set())
+        hole[2] = "del"
+        self.hosts.at(self.hosts.keepers[2], *hole)
+        self.wait_for_line(run, r"h3 \(10\.77\.0\.40\) is there: .*")
+        self.goes_on(run)
+        self.end(run)
         self.nothing_is_left()
 
     def test_a_host_that_goes_down_hands_over(self):
