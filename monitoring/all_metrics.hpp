@@ -1,5 +1,6 @@
 #pragma once
 
+#include "monitoring/cable_names.hpp"
 #include "monitoring/checkpoint_names.hpp"
 #include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
@@ -28,6 +29,7 @@ inline constexpr std::array all{
   checkpoint_bytes,
   checkpoint_step,
   checkpoint_timestamp_seconds,
+  checkpoint_under_way_seconds,
   step_duration_seconds,
   compute_duration_seconds,
   push_duration_seconds,
@@ -63,6 +65,10 @@ inline constexpr std::array all{
   link_sent_bytes_total,
   link_received_bytes_total,
   link_queued_bytes,
+  link_delivered_bytes_total,
+  link_busy_seconds_total,
+  link_stalled_seconds,
+  receive_wait_seconds,
   link_messages_dropped_total,
   restarts_total,
   supervised,

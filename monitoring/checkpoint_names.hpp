@@ -20,5 +20,8 @@ inline constexpr MetricDescription checkpoint_step{
 inline constexpr MetricDescription checkpoint_timestamp_seconds{
   MetricSample::Kind::gauge, "troupe_checkpoint_timestamp_seconds",
   "Unix time when the newest checkpoint was written."};
+inline constexpr MetricDescription checkpoint_under_way_seconds{
+  MetricSample::Kind::gauge, "troupe_checkpoint_under_way_seconds",
+  "For how long a checkpoint has been written by now; 0: none is."};
 
 } // namespace troupe::metrics

@@ -1,6 +1,7 @@
 #include "strategies/waits_for.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace troupe {
 namespace {
@@ -46,6 +47,11 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
   std::vector<RoleId> computing;
   std::vector<RoleId> done;
   std::vector<RoleId> behind;
+  const auto says_nothing = [&](RoleId role) {
+    return std::ranges::any_of(view.members, [&](const Member& member) {
+      return member.role == role && is_silent(view, member);
+    });
+  };
   for (const auto& member : view.members) {
     if (is_worker(member))
       (computes(view, member) ? computing : done).push_back(member.role);
@@ -59,6 +65,14 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
   wait_all(out, done, behind, "the next version");
   if (computing.empty())
     return behind;
+  // They may have nothing to compute with yet.
+  if (std::ranges::none_of(computing, says_nothing))
+    if (std::vector<RoleId> gone;
+        std::ranges::copy_if(behind, std::back_inserter(gone), says_nothing),
+        !gone.empty()) {
+      wait_all(out, computing, gone, "the next version");
+      return gone;
+    }
   wait_all(out, behind, computing, "its gradient");
   return computing;
 }

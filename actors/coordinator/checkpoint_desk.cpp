@@ -5,6 +5,8 @@
 #include "actors/process/steady_ms.hpp"
 #include "actors/role/context.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/seconds_since.hpp"
+#include "monitoring/checkpoint_names.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -43,7 +45,8 @@ void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
                            const char* cause) {
   if (!executor_)
     executor_ = std::make_shared<Executor>("checkpoint", 1);
-  ++under_way_;
+  if (under_way_++ == 0)
+    under_way_since_ = SteadyClock::now();
   run_on(
     *executor_, self_,
     [this, snapshot, period, cause] {
@@ -51,6 +54,7 @@ void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
     },
     [this](const CheckpointOutcome& outcome) {
       --under_way_;
+      under_way_since_ = SteadyClock::now(); // the next one's turn
       keeper_.schedule().written();
       if (const auto line = keeper_.took(outcome); !line.empty())
         calls_.note(line);
@@ -73,6 +77,12 @@ bool CheckpointDesk::is_last_written(const Snapshot& last,
   asked_for_last_ = true;
   write(last, period, cause);
   return false;
+}
+
+void CheckpointDesk::show_under_way(MetricRegistry& registry) const {
+  if (keeper_.enabled())
+    registry.gauge(metrics::checkpoint_under_way_seconds)
+      .set(under_way_ == 0 ? 0 : seconds_since(under_way_since_));
 }
 
 std::string CheckpointDesk::last_folder() const {

@@ -2,6 +2,7 @@
 
 #include "actors/coordinator/checkpoint_keeper.hpp"
 #include "actors/wire/interfaces.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "kernels/engine/executor.hpp"
 #include "strategies/consistency_switch.hpp"
 
@@ -44,6 +45,8 @@ public:
   void go_back(Activate& message, ConsistencySwitch& period);
 
   uint64_t written() const { return keeper_.written(); }
+  /// Shows for how long one has been written by now.
+  void show_under_way(MetricRegistry& registry) const;
   /// After is_last_written(): where the last one is; or why it is not.
   std::string last_folder() const;
   std::string last_failure() const { return last_failure_; }
@@ -57,6 +60,7 @@ private:
   CheckpointKeeper keeper_;
   Calls calls_;
   size_t under_way_ = 0;
+  SteadyClock::time_point under_way_since_; ///< the first of them
   bool asked_for_last_ = false;
   std::string last_failure_;
   std::shared_ptr<Executor> executor_; ///< ends before what it reads

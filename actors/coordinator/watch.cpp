@@ -138,6 +138,7 @@ void CoordinatorState::look_at_waits() {
     note(line);
   if (!exporter_)
     return;
+  checkpoints_.show_under_way(*registry_);
   auto samples = caf_metrics(self_->system());
   for (const auto& own : process_metrics())
     samples.push_back(own);

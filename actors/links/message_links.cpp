@@ -2,6 +2,7 @@
 
 #include "actors/links/cable.hpp"
 #include "actors/links/link_proxy.hpp"
+#include "monitoring/cable_names.hpp"
 #include "monitoring/names.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -39,6 +41,56 @@ struct LinkMetrics {
   Counter& received;
   Gauge& queued;
   MessageLink::Counts known;
+};
+
+/// Of a link over TCP. Most have nothing to tell, and there are as many as
+/// pairs of roles: what is shown begins with what a doctor would look at.
+class CableMetrics {
+public:
+  void show(const CableCounts& now, MetricRegistry& registry,
+            const std::string& peer) {
+    const auto busy = now.busy_seconds - known_.busy_seconds;
+    if (shown_ || busy >= worth_showing) {
+      show(registry, peer);
+      shown_->delivered.add(
+        static_cast<double>(now.delivered_bytes - known_.delivered_bytes));
+      shown_->busy.add(busy);
+    }
+    known_ = now;
+  }
+  /// Returns where it is shown; null: it is not stalled, and never was.
+  Gauge* look(const CableCounts& now, MetricRegistry& registry,
+              const std::string& peer, double& seconds) {
+    seconds = watch_.look(now, IoLoop::Clock::now());
+    if (seconds > 0)
+      show(registry, peer);
+    return shown_ ? &shown_->stalled : nullptr;
+  }
+  void end() {
+    if (shown_)
+      shown_->stalled.set(0);
+  }
+
+private:
+  static constexpr double worth_showing = 0.04; ///< of a second
+  struct Shown {
+    Counter& delivered;
+    Counter& busy;
+    Gauge& stalled;
+  };
+
+  void show(MetricRegistry& registry, const std::string& peer) {
+    const MetricLabels labels{{"peer", peer}};
+    if (!shown_)
+      shown_.emplace(
+        Shown{registry.counter(metrics::link_delivered_bytes_total, labels),
+              registry.counter(metrics::link_busy_seconds_total, labels),
+              registry.gauge(metrics::link_stalled_seconds, labels)});
+  }
+
+  std::optional<Shown> shown_;
+  CableCounts known_;
+  StalledCable watch_;
 };
 
 /// 1 while a peer is linked over a carrier, by however many links.
@@ -72,6 +124,8 @@ struct Served {
   LinkMetrics metrics;
   CarrierGauge carrier;
   uint64_t watch = 0;
+  CableMetrics cable{};
+  std::string peer{};
   bool writing = false; ///< the loop tells when the socket can be written
 };
 
@@ -167,6 +221,7 @@ MessageLinks::State::serve(const Fence& fence,
                             caf::actor_cast<caf::weak_actor_ptr>(target),
                             LinkMetrics{*registry, {{"peer", peer}}},
                             CarrierGauge{*registry, peer, carrier}, watch});
+  served.at(id).peer = peer;
   settle(id); // TLS may have read what no event tells of
   turn(id, EPOLLIN);
   return proxy;
@@ -217,6 +272,7 @@ void MessageLinks::State::forget(uint64_t id) {
 void MessageLinks::State::end(Served&& gone) {
   gone.metrics.show(gone.link->counts());
   gone.metrics.queued.set(0);
+  gone.cable.end();
   if (std::ranges::none_of(served, [&](const auto& one) {
         return one.second.carrier.same(gone.carrier);
       }))
@@ -239,8 +295,11 @@ void MessageLinks::State::end_all() {
 }
 
 void MessageLinks::State::show_metrics() {
-  for (auto& [id, one] : served)
+  for (auto& [id, one] : served) {
     one.metrics.show(one.link->counts());
+    if (const auto counts = cable_counts(one.link->descriptor()))
+      one.cable.show(*counts, *registry, one.peer);
+  }
   timer = node.io().at(IoLoop::Clock::now() + metrics_period,
                        [this] { show_metrics(); });
 }
@@ -248,9 +307,18 @@ void MessageLinks::State::show_metrics() {
 /// A cable that is cut says nothing, and the system would try for long.
 void MessageLinks::State::look_at_cables() {
   std::vector<uint64_t> cut;
-  for (auto& [id, one] : served)
+  std::map<Gauge*, double> stalled; // of a peer with several the worst
+  for (auto& [id, one] : served) {
     if (is_cut(one.link->descriptor(), node.patience()))
       cut.push_back(id);
+    if (const auto counts = cable_counts(one.link->descriptor())) {
+      double seconds = 0;
+      if (auto* gauge = one.cable.look(*counts, *registry, one.peer, seconds))
+        stalled[gauge] = std::max(stalled[gauge], seconds);
+    }
+  }
+  for (const auto& [gauge, seconds] : stalled)
+    gauge->set(seconds);
   for (auto id : cut) {
     reset_cable(served.at(id).link->descriptor());
     served.at(id).link->give_up(no_answer(node.patience()));

@@ -1,5 +1,7 @@
 #include "actors/page/job_watch.hpp"
 
+#include "monitoring/cable_names.hpp"
+#include "monitoring/checkpoint_names.hpp"
 #include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/process_names.hpp"
@@ -18,6 +20,8 @@ namespace {
 constexpr double window_s = 3;
 /// A role that says nothing new for so long does nothing.
 constexpr double still_s = 3;
+/// Looks that lie so far apart are of one trouble still.
+constexpr double gap_s = 1;
 /// What has been seen so lately still counts.
 constexpr double lately_s = 4;
 
@@ -48,6 +52,16 @@ public:
     return count > 0 ? 1e3 * difference(name + "_sum") / count : unknown;
   }
 
+  double now(const std::string& name) const { return of(after_, name); }
+  double rate(const std::string& name) const {
+    return seconds_ > 0 ? difference(name) / seconds_ : unknown;
+  }
+  /// Of a histogram, over all that was ever observed.
+  double mean_of_all(const MetricDescription& metric) const {
+    const std::string name = metric.name;
+    return of(after_, name + "_sum") / of(after_, name + "_count");
+  }
+
 private:
   static double of(const Totals& totals, const std::string& name) {
     const auto found = totals.find(name);
@@ -72,6 +86,36 @@ std::pair<std::string, uint64_t> order_of(const std::string& role) {
   return {kind, index};
 }
 
+/// Of what is told by peers: the name of a total of its own.
+std::string of_peer(const MetricDescription& metric, const std::string& peer) {
+  return std::string{metric.name} + ' ' + peer;
+}
+
+bool is_of_cables(const std::string& name) {
+  namespace m = metrics;
+  return name == m::link_delivered_bytes_total.name
+         || name == m::link_busy_seconds_total.name
+         || name == m::link_stalled_seconds.name;
+}
+
+std::vector<LinkView> link_views(const std::map<std::string, double>& totals,
+                                 const Change& change) {
+  namespace m = metrics;
+  std::vector<LinkView> out;
+  const auto first = of_peer(m::link_busy_seconds_total, "");
+  for (auto at = totals.lower_bound(first);
+       at != totals.end() && at->first.starts_with(first); ++at) {
+    LinkView link;
+    link.peer = at->first.substr(first.size());
+    link.busy = change.rate(at->first);
+    link.delivered =
+      change.rate(of_peer(m::link_delivered_bytes_total, link.peer));
+    link.stalled_s = change.now(of_peer(m::link_stalled_seconds, link.peer));
+    out.push_back(link);
+  }
+  return out;
+}
+
 RoleView role_view(const std::string& role, const Change& change) {
   namespace m = metrics;
   RoleView out;
@@ -83,6 +127,8 @@ RoleView role_view(const std::string& role, const Change& change) {
   out.pull_ms = change.mean_ms(m::pull_duration_seconds);
   out.push_ms = change.mean_ms(m::push_duration_seconds);
   out.reduce_ms = change.mean_ms(m::all_reduce_wait_seconds);
+  if (std::isnan(out.reduce_ms))
+    out.reduce_ms = change.mean_ms(m::receive_wait_seconds);
   out.busy = kind_of(role) == "reader"
                ? change.share(m::read_duration_seconds)
                : change.rate(m::shard_busy_seconds_total);
@@ -163,8 +209,16 @@ void JobWatch::remember(const std::vector<ScrapedValue>& values, double now,
   for (auto& role : job.roles)
     role.owed_samples = static_cast<size_t>(std::ranges::count(
       owed_, role.role, &std::pair<double, std::string>::second));
-  if (!job.late.empty())
+  if (!job.late.empty()) {
+    const auto first_word = [](const std::string& text) {
+      return text.substr(0, text.find(' '));
+    };
+    if (now - late_.first > gap_s
+        || first_word(job.late) != first_word(late_.second))
+      late_since_ = now;
     late_ = {now, job.late};
+    job.late_s = now - late_since_;
+  }
   if (now - late_.first <= lately_s)
     job.was_late = late_.second;
 }
@@ -177,8 +231,12 @@ JobView JobWatch::look(const std::vector<ScrapedValue>& values,
   for (const auto& value : values) {
     if (auto role = label_of(value, "role");
         !role.empty() && role != "exporter")
-      if (!value.name.ends_with("_bucket"))
-        totals[role][value.name] += value.value;
+      if (!value.name.ends_with("_bucket")) {
+        const auto peer = is_of_cables(value.name) ? label_of(value, "peer")
+                                                   : std::string{};
+        totals[role][peer.empty() ? value.name : value.name + ' ' + peer] +=
+          value.value;
+      }
     if (value.name == m::step_age_seconds.name) {
       job.since_commit_s = value.value;
       job.late = label_of(value, "reason");
@@ -207,8 +265,13 @@ JobView JobWatch::look(const std::vector<ScrapedValue>& values,
       job.restarts = change.now(m::restarts_total);
       job.steps_per_second = change.rate(m::steps_committed_total);
       job.samples_per_second = change.rate(m::samples_committed_total);
+      if (const auto s = change.now(m::checkpoint_under_way_seconds); s > 0)
+        job.checkpoint_s = s;
+      job.usual_checkpoint_s =
+        change.mean_of_all(m::checkpoint_duration_seconds);
     }
-    roles[role] = role_view(role, change);
+    auto& view = roles[role] = role_view(role, change);
+    view.links = link_views(newest.totals, change);
   }
   tell_of_others(values, roles);
   for (auto& [role, view] : roles)

@@ -15,6 +15,14 @@ namespace troupe {
 /// What nobody knows (yet): a rate before there are two reports of a role.
 inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
+/// What a role sends to another one over TCP.
+struct LinkView {
+  std::string peer;
+  double delivered = unknown; ///< bytes a second, acknowledged by its system
+  double busy = unknown;      ///< share of the time, 0 to 1
+  double stalled_s = 0;       ///< nothing was acknowledged for so long
+};
+
 /// What a role does, by what it reported in the last seconds.
 struct RoleView {
   std::string role;
@@ -24,12 +32,13 @@ struct RoleView {
   double data_ms = unknown;      ///< the same: part of it, until samples come
   double pull_ms = unknown;      ///< the same
   double push_ms = unknown;      ///< the same
-  double reduce_ms = unknown;    ///< waiting for the step's sums
+  double reduce_ms = unknown;    ///< waiting for sums, or for what stages send
   double busy = unknown;         ///< shard, reader: share of the time, 0 to 1
   double sent = unknown;         ///< bytes a second, on links
   double received = unknown;     ///< the same
   double queued = unknown;       ///< bytes that wait for a link
   double restarts = unknown;     ///< by its supervisor
+  std::vector<LinkView> links;   ///< over TCP
   std::vector<std::string> tags; ///< "left out: …", "waits for ps:0: …"
   size_t awaited_by = 0;         ///< roles
   /// Reader: looks of the last seconds at which somebody waited for samples of
@@ -50,7 +59,10 @@ struct JobView {
   double steps_per_second = unknown;
   double samples_per_second = unknown;
   double since_commit_s = unknown;
-  std::string late;     ///< who holds up a step that is late; empty: none is
+  double late_s = 0;       ///< for how long looks have found the same one late
+  std::string late;        ///< who holds up a step that is late; empty: none is
+  double checkpoint_s = 0; ///< one has been written for so long by now
+  double usual_checkpoint_s = unknown; ///< mean of those that were written
   std::string was_late; ///< what that said last, in the last seconds
 
   double eta_s() const { return (steps - step) / steps_per_second; }
@@ -81,6 +93,7 @@ private:
   std::map<std::string, Reports> reports_;
   std::deque<std::pair<double, std::string>> owed_; ///< when, by which reader
   std::pair<double, std::string> late_;             ///< when, and who
+  double late_since_ = 0; ///< the same one, look after look
 };
 
 /// "worker" of "worker:3"; the whole name of others.

@@ -9,8 +9,11 @@
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
+#include "monitoring/cable_names.hpp"
 #include "monitoring/names.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 #include <thread>
@@ -32,6 +35,7 @@ SplitRole::SplitRole(stage_actor::pointer self, const RoleContext& context)
     course_(job_.total_steps, mesh_.data > 1),
     executor_(make_role_executor(context_)),
     compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
+    receive_wait_(context_.metrics->histogram(metrics::receive_wait_seconds)),
     links_(self->system(),
            {context_.links, context_.role, link_terms(job_, context_.role)}),
     outbox_(snapshot_window(),
@@ -257,8 +261,7 @@ void SplitRole::go_on() {
   if (!course_.is_due())
     return;
   do_what_is_due();
-  if (context_.flight)
-    book_wait();
+  book_wait();
 }
 
 void SplitRole::do_what_is_due() {
@@ -302,7 +305,8 @@ void SplitRole::end_wait() {
   if (!waiting_)
     return;
   const auto end = Clock::now();
-  if (end - *waiting_ >= shortest_wait)
+  waited_ += end - *waiting_;
+  if (context_.flight && end - *waiting_ >= shortest_wait)
     context_.flight->record(Activity::receive, *waiting_, end,
                             course_.version() + 1);
   waiting_.reset();
@@ -317,6 +321,7 @@ void SplitRole::begin_step() {
   scalars_.begin();
   course_.begin(std::move(passes), !scalars_.is_done());
   began_ = Clock::now();
+  waited_ = {};
   run(
     [this, step] {
       if (const auto delay = context_.faults->delay(); delay.count() > 0)
@@ -459,7 +464,9 @@ void SplitRole::fail(const std::string& trouble) {
 }
 
 void SplitRole::finish_step() {
-  compute_.observe(seconds_since(began_));
+  const auto waited = std::chrono::duration<double>(waited_).count();
+  receive_wait_.observe(waited);
+  compute_.observe(std::max(0.0, seconds_since(began_) - waited));
   if (is_last())
     reports_.send(self_, context_,
                   {gate_.newest(), context_.role, course_.version(), losses_});

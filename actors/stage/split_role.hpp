@@ -153,6 +153,7 @@ private:
   void on(const EndAt& end);
 
   Histogram& compute_;
+  Histogram& receive_wait_;
   PeerDirectory links_; ///< the roles that it is linked to
   SnapshotOutbox outbox_;
   KeptReports reports_;
@@ -165,6 +166,7 @@ private:
   Clock::time_point began_;
   Clock::time_point summing_;
   std::optional<Clock::time_point> waiting_; ///< since when, for what crosses
+  Clock::duration waited_{};                 ///< of the step, so far
 };
 
 } // namespace troupe

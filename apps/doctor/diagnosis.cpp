@@ -6,7 +6,10 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -22,6 +25,20 @@ constexpr double is_full = 0.85;
 constexpr double is_idle = 0.3;
 /// A step that waits for such a share of its time is not bound by computing.
 constexpr double waits = 0.5;
+/// A step that is late for longer is no hiccup; where there are links over TCP,
+/// what is wrong with one has been reported by the second.
+constexpr double is_late_s = 1.5;
+constexpr double is_late_with_links_s = 2.5;
+/// Who holds it up and is silent has been so for a second then.
+constexpr double is_silent_s = 0.5;
+/// Nothing gets through a link for longer.
+constexpr double stalls_s = 0.7;
+/// A link is held against others that send for such a share of the time; it
+/// holds others up if it sends for longer than the second.
+constexpr double is_used = 0.04;
+constexpr double is_in_use_long = 0.25;
+/// And it is slow if it gets less through than that part of what is usual.
+constexpr double is_slow = 0.67;
 /// Samples that come within less are as good as there.
 constexpr double short_ms = 1;
 
@@ -69,26 +86,131 @@ Finding of_late(const std::string& late) {
   return {Kind::wrong, who, "the step is late: " + late, remedy};
 }
 
-/// Of a step that an owner of slices has not applied though all have computed,
-/// or whose last worker has not been heard of: somebody's bytes do not get
-/// through.
-std::optional<Finding> of_cut(const JobView& job) {
-  const RoleView* most = nullptr;
-  const bool is_sent = has(job.late, "has not applied");
+bool has_shards(const JobView& job) {
+  return std::ranges::any_of(job.roles, [](const RoleView& x) {
+    return kind_of(x.role) == "ps";
+  });
+}
+
+/// Of links, those that are in some trouble: which role has most of its own
+/// among them, at either end. One end of a link is to blame for it; a worker
+/// that has no other links than these, rather than a shard that has.
+struct Blame {
+  const RoleView* role = nullptr;
+  const LinkView* link = nullptr; ///< the worst one, of it or to it
+  std::string from;               ///< whose link that is
+};
+
+template <class IsWrong>
+Blame blame_of(const JobView& job, IsWrong is_wrong,
+               double (*badness)(const LinkView&)) {
+  struct Count {
+    double wrong = 0, all = 0;
+  };
+  std::map<std::string, Count> counts;
   for (const auto& role : job.roles)
-    if ((is_sent
-         || (has(job.late, "computes") && role.role == subject_of(job.late)))
-        && role.queued > (most == nullptr ? 0 : most->queued))
-      most = &role;
-  if (most == nullptr)
+    for (const auto& link : role.links) {
+      const double wrong = is_wrong(link) ? 1 : 0;
+      for (const auto& end : {role.role, link.peer}) {
+        counts[end].wrong += wrong;
+        counts[end].all += 1;
+      }
+    }
+  Blame out;
+  std::pair<double, double> most{0, 0}; // of all of its own; how many
+  for (const auto& role : job.roles) {
+    const auto& count = counts[role.role];
+    const std::pair of_it{count.wrong / std::max(1.0, count.all), count.wrong};
+    if (of_it > most) {
+      most = of_it;
+      out.role = &role;
+    }
+  }
+  if (out.role == nullptr)
+    return out;
+  for (const auto& role : job.roles)
+    for (const auto& link : role.links)
+      if (is_wrong(link)
+          && (role.role == out.role->role || link.peer == out.role->role)
+          && (out.link == nullptr || badness(link) > badness(*out.link))) {
+        out.link = &link;
+        out.from = role.role;
+      }
+  return out;
+}
+
+/// Somebody's bytes do not get through, though the other end is there.
+std::optional<Finding> of_stalled(const JobView& job) {
+  const auto blame = blame_of(
+    job, [](const LinkView& link) { return link.stalled_s >= stalls_s; },
+    [](const LinkView& link) { return link.stalled_s; });
+  if (blame.role == nullptr)
     return std::nullopt;
-  return Finding{Kind::wrong, most->role,
-                 short_bytes(most->queued)
-                   + " of it wait for a link, and the step is late: "
-                   + job.late,
+  return Finding{Kind::wrong, blame.role->role,
+                 "nothing that " + blame.from + " sends to " + blame.link->peer
+                   + " has been acknowledged for "
+                   + times(blame.link->stalled_s)
+                   + " s, though both are there: packets are lost between them",
                  "is there a way between its host and the others, in both "
-                 "directions, also for large packets? On its host: troupe "
-                 "doctor --coordinator HOST:PORT --certificates DIR"};
+                 "directions, also for large packets, and does a firewall drop "
+                 "ports? On its host: troupe doctor --coordinator HOST:PORT "
+                 "--certificates DIR"};
+}
+
+/// A link that takes far longer for its bytes than others do.
+std::optional<Finding> of_slow_link(const JobView& job) {
+  const auto pace = [](const LinkView& link) {
+    return link.delivered / link.busy;
+  };
+  std::vector<double> paces; // of links that carry enough to tell
+  for (const auto& role : job.roles)
+    for (const auto& link : role.links)
+      if (link.busy > is_used && link.delivered > 0)
+        paces.push_back(pace(link));
+  constexpr size_t fewest = 3;
+  if (paces.size() < fewest)
+    return std::nullopt;
+  std::ranges::sort(paces);
+  const auto usual = paces[paces.size() / 2];
+  const auto blame = blame_of(
+    job,
+    [&](const LinkView& link) {
+      return link.busy > is_in_use_long && link.delivered > 0
+             && pace(link) < is_slow * usual;
+    },
+    [](const LinkView& link) { return link.busy / link.delivered; });
+  if (blame.role == nullptr)
+    return std::nullopt;
+  const auto slow = pace(*blame.link);
+  return Finding{
+    Kind::wrong, blame.role->role,
+    "its link is slow: from " + blame.from + " to " + blame.link->peer + ' '
+      + short_bytes(slow) + " get through in a second of sending, on others "
+      + short_bytes(usual) + ", and it sends for "
+      + std::to_string(std::lround(100 * blame.link->busy)) + "% of the time",
+    "is its network card slower (ethtool), its cable or switch full, or does "
+    "somebody else send there? troupe bench "
+      + std::string{has_shards(job) ? "parameter-server" : "all-reduce"}
+      + " measures links"};
+}
+
+/// A checkpoint that takes far longer than those before.
+std::optional<Finding> of_checkpoint(const JobView& job) {
+  constexpr double short_s = 1, long_s = 60, factor = 5;
+  const auto limit = std::isfinite(job.usual_checkpoint_s)
+                       ? std::max(short_s, factor * job.usual_checkpoint_s)
+                       : long_s;
+  if (job.checkpoint_s <= limit)
+    return std::nullopt;
+  return Finding{
+    Kind::wrong, "coordinator",
+    "has been writing a checkpoint for " + times(job.checkpoint_s) + " s"
+      + (std::isfinite(job.usual_checkpoint_s)
+           ? ", which took " + times(job.usual_checkpoint_s) + " s so far"
+           : std::string{})
+      + "; steps do not wait for it, but what is lost with a host grows",
+    "is the disk of --checkpoint-dir slow or full (iostat, df, a mount that "
+    "does not answer)? --checkpoint-every N writes less"};
 }
 
 /// A reader for whose samples workers wait again and again.
@@ -151,12 +273,6 @@ struct Pace {
   double longest = 0, median = 0;
 };
 
-bool has_shards(const JobView& job) {
-  return std::ranges::any_of(job.roles, [](const RoleView& x) {
-    return kind_of(x.role) == "ps";
-  });
-}
-
 /// How long roles compute, of which some must do so for each step.
 std::optional<Pace> pace_of(const JobView& job) {
   Pace pace;
@@ -177,6 +293,11 @@ std::optional<Pace> pace_of(const JobView& job) {
   return pace;
 }
 
+/// A stage or a tensor member.
+bool is_part(const RoleView& role) {
+  return kind_of(role.role) == "stage" || kind_of(role.role) == "tensor";
+}
+
 /// What a role waits for in a step, and for how long, in milliseconds.
 struct Wait {
   const char* what = "";
@@ -187,7 +308,8 @@ Wait wait_of(const RoleView& role) {
   Wait out;
   for (const auto& [what, ms] :
        {Wait{"pulls", role.pull_ms}, Wait{"pushes", role.push_ms},
-        Wait{"the sums of the others", role.reduce_ms}})
+        Wait{is_part(role) ? "what others send" : "the sums of the others",
+             role.reduce_ms}})
     if (std::isfinite(ms) && ms > out.ms)
       out = {what, ms};
   return out;
@@ -217,14 +339,31 @@ const RoleView* unaccounted(const JobView& job, double longest) {
 
 } // namespace
 
-Finding diagnose(const JobView& job, const std::string& address) {
+std::optional<Finding> diagnose_at_once(const JobView& job) {
   for (const auto& role : job.roles)
     if (role.left_out)
       return of_left_out(role);
-  if (const auto cut = of_cut(job))
-    return *cut;
-  if (!job.late.empty())
+  // Who says nothing more takes nothing, either.
+  if (has(job.late, "silent") && job.late_s >= is_silent_s)
     return of_late(job.late);
+  if (auto stalled = of_stalled(job))
+    return stalled;
+  const bool linked = std::ranges::any_of(job.roles, [](const RoleView& role) {
+    return !role.links.empty();
+  });
+  return !job.late.empty()
+             && job.late_s >= (linked ? is_late_with_links_s : is_late_s)
+           ? std::optional{of_late(job.late)}
+           : std::nullopt;
+}
+
+bool is_undecided(const JobView& job) {
+  return !job.late.empty() && !diagnose_at_once(job);
+}
+
+Finding diagnose(const JobView& job, const std::string& address) {
+  if (auto finding = diagnose_at_once(job))
+    return *finding;
   if (const auto owing = of_owing(job))
     return *owing;
   if (job.steps_per_second == 0 && !job.was_late.empty())
@@ -236,15 +375,24 @@ Finding diagnose(const JobView& job, const std::string& address) {
             "troupe status " + address + "; troupe events LOG-DIR"};
   if (const auto data = of_data(job))
     return *data;
+  if (const auto slow = of_slow_link(job))
+    return *slow;
+  const auto step_ms = 1e3 / job.steps_per_second;
+  // On cores that have too much to do short computing is anybody's: nobody
+  // waits for it.
   if (const auto pace = pace_of(job);
-      pace && pace->longest > straggles * pace->median)
+      pace && pace->longest > straggles * pace->median
+      && !(pace->longest < waits * step_ms))
     return {Kind::wrong, pace->slowest->role,
             "computes " + times(pace->longest) + " ms a step, "
               + times(pace->longest / pace->median)
               + " times as long as the others (" + times(pace->median) + " ms)",
-            "what else runs on its host, is it slower, or has it fewer cores "
-            "(--devices, control groups)? --backup-workers or --async do not "
-            "wait for it"};
+            std::string{
+              "what else runs on its host, is it slower, or has it fewer cores "
+              "(--devices, control groups)? "}
+              + (is_part(*pace->slowest)
+                   ? "troupe plan says what each part has to do"
+                   : "--backup-workers or --async do not wait for it")};
   const RoleView* queue = nullptr;
   const RoleView* busiest = nullptr;
   const RoleView* waiting = nullptr;
@@ -263,6 +411,8 @@ Finding diagnose(const JobView& job, const std::string& address) {
             "is busy for " + std::to_string(std::lround(100 * busiest->busy))
               + "% of the time, and the others wait for it",
             "more shards (--ps, troupe ctl shards), or troupe ctl rebalance"};
+  if (const auto slow = of_checkpoint(job))
+    return *slow;
   if (waiting != nullptr && std::isfinite(waiting->compute_ms)) {
     const auto wait = wait_of(*waiting);
     const auto share = wait.ms / (wait.ms + waiting->compute_ms);
@@ -294,7 +444,7 @@ Finding diagnose(const JobView& job, const std::string& address) {
   for (const auto& role : job.roles)
     if (role.compute_ms > (slowest == nullptr ? 0 : slowest->compute_ms))
       slowest = &role;
-  const auto step = "a step takes " + times(1e3 / job.steps_per_second) + " ms";
+  const auto step = "a step takes " + times(step_ms) + " ms";
   return {Kind::good, "job",
           step
             + (slowest == nullptr

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto period = 200ms;
-constexpr auto look_period = 500ms;
+constexpr auto look_period = 250ms;
 constexpr int share = 20; ///< of the time, an answer takes one in so many
 /// A coordinator that its supervisor starts again is back by then.
 constexpr auto longest_silence = 10s;
@@ -24,16 +24,25 @@ constexpr auto timeout = 2s;
 
 JobView watch_for(const std::string& address,
                   const ScrapeCredentials& credentials,
-                  std::chrono::milliseconds time) {
+                  std::chrono::milliseconds time,
+                  const std::function<bool(const JobView&)>& enough,
+                  const std::function<bool(const JobView&)>& undecided) {
   const auto begin = Clock::now();
   JobWatch watch;
-  JobView job;
-  for (auto now = begin; now - begin < time; now = Clock::now()) {
-    job = watch.look(scrape(address, credentials),
-                     std::chrono::duration<double>(now - begin).count());
-    std::this_thread::sleep_for(look_period);
+  for (;;) {
+    const auto asked = Clock::now();
+    const auto job =
+      watch.look(scrape(address, credentials),
+                 std::chrono::duration<double>(asked - begin).count());
+    const auto now = Clock::now();
+    if (enough && enough(job))
+      return job;
+    const auto spent = now - begin;
+    if (spent >= 2 * time || (spent >= time && !(undecided && undecided(job))))
+      return job;
+    std::this_thread::sleep_for(
+      std::max<Clock::duration>(look_period, share * (now - asked)));
   }
-  return job;
 }
 
 Scraper::Scraper(std::string address, ScrapeCredentials credentials)

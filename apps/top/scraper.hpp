@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -12,10 +13,13 @@
 
 namespace troupe {
 
-/// Looks at a run for a while. Errors: those of scrape().
+/// Looks at a run for a while, or until `enough`; for up to twice as long while
+/// `undecided`. Errors: those of scrape().
 JobView watch_for(const std::string& address,
                   const ScrapeCredentials& credentials,
-                  std::chrono::milliseconds time);
+                  std::chrono::milliseconds time,
+                  const std::function<bool(const JobView&)>& enough = {},
+                  const std::function<bool(const JobView&)>& undecided = {});
 
 /// Asks a run for its metrics again and again, on a thread of its own: five
 /// times a second, or less often where an answer takes long, so that who is

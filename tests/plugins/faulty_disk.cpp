@@ -1,8 +1,8 @@
 // Preloaded into the program by process/file_faults_test.py: while the file
 // FAULT_WHILE exists, calls on files below the folder FAULT_DIR fail with EIO
 // (FAULT_HOW=read, write, stat: fstat alone, or sync: fsync alone), or fsync
-// takes FAULT_MS longer (FAULT_HOW=slow).
-// What the C library calls inside itself is not seen.
+// takes FAULT_MS longer (FAULT_HOW=slow), or each read does
+// (FAULT_HOW=slow-read). What the C library calls inside itself is not seen.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -73,8 +73,8 @@ bool fails_to_open(const char* path, int flags) {
   return now;
 }
 
-void wait_for_disk(int handle) {
-  if (!is_on("slow") || !inside(handle))
+void wait_for_disk(std::string_view how, int handle) {
+  if (!is_on(how) || !inside(handle))
     return;
   const auto ms = atol(variable("FAULT_MS").c_str());
   const timespec time{ms / 1000, ms % 1000 * 1'000'000};
@@ -115,16 +115,19 @@ int fstat(int handle, struct stat* about) {
 
 ssize_t read(int handle, void* bytes, size_t size) {
   static const auto real = next<ssize_t(int, void*, size_t)>("read");
+  wait_for_disk("slow-read", handle);
   return fails("read", handle) ? -1 : real(handle, bytes, size);
 }
 
 ssize_t pread(int handle, void* bytes, size_t size, off_t at) {
   static const auto real = next<ssize_t(int, void*, size_t, off_t)>("pread");
+  wait_for_disk("slow-read", handle);
   return fails("read", handle) ? -1 : real(handle, bytes, size, at);
 }
 
 ssize_t pread64(int handle, void* bytes, size_t size, off_t at) {
   static const auto real = next<ssize_t(int, void*, size_t, off_t)>("pread64");
+  wait_for_disk("slow-read", handle);
   return fails("read", handle) ? -1 : real(handle, bytes, size, at);
 }
 
@@ -147,14 +150,14 @@ ssize_t pwrite64(int handle, const void* bytes, size_t size, off_t at) {
 
 int fsync(int handle) {
   static const auto real = next<int(int)>("fsync");
-  wait_for_disk(handle);
+  wait_for_disk("slow", handle);
   const bool broken = fails("write", handle) || fails("sync", handle);
   return broken ? -1 : real(handle);
 }
 
 int fdatasync(int handle) {
   static const auto real = next<int(int)>("fdatasync");
-  wait_for_disk(handle);
+  wait_for_disk("slow", handle);
   const bool broken = fails("write", handle) || fails("sync", handle);
   return broken ? -1 : real(handle);
 }

@@ -138,6 +138,23 @@ class Hosts:
             self.at(at, "tc", "qdisc", "add", "dev", device, "root", "tbf",
                     "rate", rate, "burst", "64kb", "latency", "400ms")
 
+    def change_rate(self, host, rate):
+        """That of a host that slow() has slowed."""
+        ends = ((self.switch, f"port{host}"), (self.keepers[host + 1], "eth0"))
+        for at, device in ends:
+            self.at(at, "tc", "qdisc", "change", "dev", device, "root", "tbf",
+                    "rate", rate, "burst", "64kb", "latency", "400ms")
+
+    def block_port(self, at, to, port):
+        """Nothing gets from the first host to that port of the other any more,
+        as where a firewall drops it; all else does."""
+        self.at(self.keepers[at + 1], "ip", "rule", "add", "priority", "10",
+                "to", self.address(to), "ipproto", "tcp", "dport", str(port),
+                "blackhole")
+
+    def unblock_ports(self, at):
+        self.at(self.keepers[at + 1], "ip", "rule", "flush", "priority", "10")
+
     def block(self, at, to):
         """Nothing gets from the first host to the other any more."""
         self.at(self.keepers[at + 1], "ip", "route", "add", "blackhole",

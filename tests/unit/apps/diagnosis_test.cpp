@@ -99,20 +99,99 @@ BOOST_AUTO_TEST_CASE(a_reader_that_owes_samples_again_and_again_is_named) {
   BOOST_TEST(has(found(job).found, "is busy for 90%"));
 }
 
-// Symptom: of a worker whose host lost the way to a shard's, the shard was
-// named.
-BOOST_AUTO_TEST_CASE(bytes_that_do_not_get_through_are_a_link_s) {
+/// With a link each way between the shard and each worker, which sends for a
+/// third of the time.
+JobView cabled() {
   auto job = healthy();
+  const auto link_to = [](std::string peer) {
+    LinkView link;
+    link.peer = std::move(peer);
+    link.busy = 0.3;
+    link.delivered = 3e6;
+    return link;
+  };
+  for (auto& role : job.roles)
+    if (role.role.starts_with("worker")) {
+      role.links = {link_to("ps:0")};
+      job.roles.back().links.push_back(link_to(role.role));
+    }
+  return job;
+}
+
+// Symptom: of a worker whose host lost the way to a shard's, the shard was
+// named; then any byte that waited for a link was taken for a cut.
+BOOST_AUTO_TEST_CASE(bytes_that_do_not_get_through_are_a_link_s) {
+  auto job = cabled();
   job.late = "ps:0 has not applied it";
-  BOOST_TEST(found(job).what == "ps:0");
+  job.late_s = 3;
   job.roles[1].queued = 80;
+  BOOST_TEST(found(job).what == "ps:0");
+  BOOST_TEST(!has(found(job).found, "acknowledged"));
+  job.roles[1].links[0].stalled_s = 2.1;
   BOOST_TEST(found(job).what == "worker:1");
-  BOOST_TEST(has(found(job).found, "80 B of it wait for a link"));
-  job.late = "worker:2 computes"; // they are nothing to it
-  BOOST_TEST(found(job).what == "worker:2");
-  BOOST_TEST(has(found(job).found, "worker:2 computes"));
+  BOOST_TEST(has(found(job).found, "nothing that worker:1 sends to ps:0 has "
+                                   "been acknowledged for 2.1 s"));
+  // The shard's answers are not acknowledged, either.
+  job.roles.back().links[1].stalled_s = 2.4;
+  BOOST_TEST(found(job).what == "worker:1");
+  BOOST_TEST(has(found(job).found, "nothing that ps:0 sends to worker:1"));
+  // A shard that reaches nobody is to blame rather than each worker.
+  for (auto& role : job.roles)
+    for (auto& link : role.links)
+      link.stalled_s = 2;
+  BOOST_TEST(found(job).what == "ps:0");
+  // Who says nothing takes nothing.
+  job.late = "ps:0 is silent for 3.0 s";
+  BOOST_TEST(has(found(job).found, "is silent"));
+}
+
+BOOST_AUTO_TEST_CASE(a_link_of_half_the_rate_is_named) {
+  auto job = cabled();
+  BOOST_TEST(found(job).kind == Kind::good);
+  for (auto* link : {&job.roles[2].links[0], &job.roles.back().links[2]}) {
+    link->busy = 0.6;
+    link->delivered = 2.7e6;
+  }
+  auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == "worker:2");
+  BOOST_TEST(has(finding.found, "its link is slow"));
+  BOOST_TEST(has(finding.found, "sends for 60% of the time"));
+  for (auto* link : {&job.roles[2].links[0], &job.roles.back().links[2]})
+    link->busy = 0.35;
+  BOOST_TEST(found(job).kind == Kind::good);
+  for (auto* link : {&job.roles[2].links[0], &job.roles.back().links[2]}) {
+    link->busy = 0.1; // nobody waits for that
+    link->delivered = 0.3e6;
+  }
+  BOOST_TEST(found(job).kind == Kind::good);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_takes_far_longer_than_others_is_named) {
+  auto job = healthy();
+  job.checkpoint_s = 3;
+  BOOST_TEST(found(job).kind == Kind::good); // the first one
+  job.usual_checkpoint_s = 0.1;
+  const auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == "coordinator");
+  BOOST_TEST(has(finding.found, "a checkpoint for 3.0 s, which took 0.1 s"));
+  BOOST_TEST(has(finding.remedy, "--checkpoint-dir"));
+  job.usual_checkpoint_s = 0.8;
+  BOOST_TEST(found(job).kind == Kind::good);
+}
+
+// Symptom: on a busy machine a step that was late for a moment was a culprit's.
+BOOST_AUTO_TEST_CASE(a_step_that_is_late_for_a_moment_has_no_culprit) {
+  auto job = healthy();
   job.late = "worker:1 computes";
-  BOOST_TEST(has(found(job).found, "80 B of it wait for a link"));
+  job.late_s = 0.4;
+  BOOST_TEST(found(job).kind == Kind::good);
+  BOOST_TEST(is_undecided(job));
+  BOOST_TEST(!diagnose_at_once(job));
+  job.late_s = 3;
+  BOOST_TEST(found(job).what == "worker:1");
+  BOOST_TEST(!is_undecided(job));
 }
 
 BOOST_AUTO_TEST_CASE(who_was_late_a_moment_ago_is_named_while_no_step_ends) {
@@ -128,6 +207,7 @@ BOOST_AUTO_TEST_CASE(who_was_late_a_moment_ago_is_named_while_no_step_ends) {
 BOOST_AUTO_TEST_CASE(a_reader_that_holds_up_a_step_is_asked_about) {
   auto job = healthy();
   job.late = "reader:0 has not served samples";
+  job.late_s = 3;
   const auto finding = found(job);
   BOOST_TEST(finding.what == "reader:0");
   BOOST_TEST(has(finding.remedy, "troupe bench data"));
@@ -136,6 +216,7 @@ BOOST_AUTO_TEST_CASE(a_reader_that_holds_up_a_step_is_asked_about) {
 BOOST_AUTO_TEST_CASE(who_is_left_out_comes_first) {
   auto job = healthy();
   job.late = "worker:1 computes";
+  job.late_s = 3;
   job.roles[3].left_out = true;
   job.roles[3].tags = {"left out: its links to ps:0 are dead"};
   const auto finding = found(job);
@@ -148,6 +229,7 @@ BOOST_AUTO_TEST_CASE(who_is_left_out_comes_first) {
 BOOST_AUTO_TEST_CASE(a_late_step_has_a_culprit) {
   auto job = healthy();
   job.late = "worker:1 is silent for 3.0 s";
+  job.late_s = 3;
   auto finding = found(job);
   BOOST_TEST(finding.what == "worker:1");
   BOOST_TEST(has(finding.found, "silent for 3.0 s"));
@@ -168,6 +250,10 @@ BOOST_AUTO_TEST_CASE(a_straggler_is_named_with_its_factor) {
   BOOST_TEST(has(finding.found, "4.0 times"));
   job.roles[2].compute_ms = 20; // it has a virtual rank more
   BOOST_TEST(found(job).kind == Kind::good);
+  // Symptom: on cores that had too much to do, of steps that took far longer.
+  job.roles[2].compute_ms = 40;
+  job.steps_per_second = 8;
+  BOOST_TEST(found(job).kind != Kind::wrong);
 }
 
 BOOST_AUTO_TEST_CASE(one_of_two_is_held_against_the_other) {

@@ -71,6 +71,23 @@ BOOST_AUTO_TEST_CASE(who_is_silent_is_blamed_before_who_is_at_work) {
   BOOST_TEST(found.reason == "worker:1 is silent for 3.0 s");
 }
 
+// Symptom: of a stopped shard, whose workers waited for its parameters before
+// they computed, the workers were named.
+BOOST_AUTO_TEST_CASE(a_silent_shard_is_blamed_before_workers_that_compute) {
+  auto view = served();
+  view.members[0].computed = false;
+  view.members[2].silent_ms = 3'050;
+  auto found = waits_for(view);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{shard0}));
+  BOOST_TEST(found.reason == "ps:0 is silent for 3.0 s");
+  BOOST_TEST((found.waits
+              == std::vector<Wait>{{worker0, shard0, "the next version"},
+                                   {worker1, shard0, "the next version"}}));
+  view.members[1].silent_ms = 3'050; // who computes and is silent, too
+  found = waits_for(view);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+}
+
 BOOST_AUTO_TEST_CASE(replicas_wait_for_the_one_that_is_silent) {
   auto view = served();
   view.served = false;

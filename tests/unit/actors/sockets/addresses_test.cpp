@@ -78,4 +78,39 @@ BOOST_AUTO_TEST_CASE(other_connections_end_with_their_stream) {
   BOOST_TEST(received(pair.far).first == 0);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_connection_has_carried_is_told) {
+  Pair pair;
+  // The beginning of a connection counts as a byte.
+  const auto before = cable_counts(pair.near.get())->delivered_bytes;
+  BOOST_TEST(::send(pair.near.get(), "four", 4, 0) == 4);
+  received(pair.far);
+  auto counts = cable_counts(pair.near.get());
+  for (int tries = 0; tries < 1000 && counts->delivered_bytes < before + 4;
+       ++tries)
+    counts = cable_counts(pair.near.get());
+  BOOST_TEST(counts->delivered_bytes == before + 4);
+  BOOST_TEST(counts->busy_seconds < 1);
+  BOOST_TEST(!counts->tries_again);
+  int ends[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const Descriptor one{ends[0]};
+  const Descriptor other{ends[1]};
+  BOOST_TEST(!cable_counts(one.get()));
+}
+
+BOOST_AUTO_TEST_CASE(a_cable_stalls_while_nothing_is_acknowledged) {
+  const SteadyClock::time_point begin{};
+  StalledCable cable;
+  CableCounts counts{100, 0, true};
+  BOOST_TEST(cable.look(counts, begin) == 0);
+  BOOST_TEST(cable.look(counts, begin + 2s) == 2);
+  counts.delivered_bytes = 101;
+  BOOST_TEST(cable.look(counts, begin + 3s) == 0);
+  BOOST_TEST(cable.look(counts, begin + 3'500ms) == 0.5);
+  counts.tries_again = false; // it waits for room there
+  BOOST_TEST(cable.look(counts, begin + 9s) == 0);
+  counts.tries_again = true;
+  BOOST_TEST(cable.look(counts, begin + 10s) == 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
