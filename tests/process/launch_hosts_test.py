@@ -6,6 +6,7 @@ line for what ssh or the network refuses."""
 import functools
 import glob
 import os
+import random
 import re
 import signal
 import subprocess
@@ -28,6 +29,11 @@ MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "3"]
 STAGED = ["--strategy", "pipeline", "--stages", "2"]
 SHARED = ["--strategy", "fully_sharded", "--workers", "4", "--chain", "2"]
 
+SEED = int(os.environ.get("TROUPE_KILLS_SEED", "1"))
+KILLS = int(os.environ.get(
+    "TROUPE_KILLS", "200" if os.environ.get("TROUPE_IN_FULL") == "1" else "3"))
+LATEST_KILL_S = 8  # the first step comes after one or two, of a busy machine four
+
 
 @functools.cache
 def hash_of_one_device(*flags):
@@ -48,8 +54,9 @@ class LaunchHosts(OwnFolder):
         return [*self.hosts.on(0), TROUPE, "launch", "-H", where, "--ssh",
                 self.sshd.ssh(), "--connect-deadline-s", seconds, *flags, "--"]
 
-    def launch(self, *job, **how):
-        run = Run(*JOB, *job, command=self.command(**how))
+    def launch(self, *job, environment=None, **how):
+        run = Run(*JOB, *job, command=self.command(**how),
+                  environment=environment)
         self.addCleanup(run.__exit__)
         return run
 
@@ -326,6 +333,44 @@ class LaunchHosts(OwnFolder):
             run.process.kill()
             run.process.wait()
             self.nothing_is_left()
+
+    def test_launchers_killed_at_random_moments_leave_nothing(self):
+        """But a folder with what the last one kept (flags, journal, flight
+        recorder), which the next run on that host removes."""
+        chance = random.Random(SEED)
+        own = {"XDG_STATE_HOME": self.path("state"), "TMPDIR": self.path("tmp")}
+        for folder in own.values():
+            os.mkdir(folder)
+
+        def files():
+            return [x for folder in own.values()
+                    for x in glob.glob(f"{folder}/**/*", recursive=True,
+                                       include_hidden=True)
+                    if os.path.isfile(x)]
+        steps = 0
+        for kill in range(KILLS):
+            job = (SERVED, MIRRORED, STAGED, SHARED)[kill % 4]
+            run = self.launch(*job, *ENDLESS, environment=own)
+            time.sleep(chance.uniform(0, LATEST_KILL_S))
+            steps += self.step(run) > 0
+            run.process.kill()
+            run.process.wait()
+            self.nothing_is_left()
+            for host in (1, 2):
+                self.assertEqual(self.sshd.memory_files(host), [])
+            kept = files()
+            self.assertLessEqual(len({os.path.dirname(x) for x in kept
+                                      if "/flight/" not in x}), 1, kept)
+            for file in kept:
+                self.assertRegex(file, r"/state/troupe/run-[^/]+/(job\.toml|"
+                                 r"journal\.db.*|flight/.*)$")
+            run.__exit__()
+        with Run(*JOB, *MIRRORED, "--epochs", "1", "--processes",
+                 environment=own) as run:
+            run.finish()
+        self.assertEqual(files(), [])
+        print(f"\n  {KILLS} kills, {steps} of them of runs that trained", end="",
+              file=sys.stderr)
 
     def test_the_first_cause_is_the_last_line_after_its_roles_words(self):
         # Its data are on the launcher's host alone.

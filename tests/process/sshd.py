@@ -103,6 +103,7 @@ mount --make-rprivate / &&
 mount --bind "$1/passwd-$2" /etc/passwd &&
 mount --bind "$1/shadow" /etc/shadow &&
 mkdir -p "$1/only-here" && mount -t tmpfs tmpfs "$1/only-here" &&
+mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd &&
 exec "$3" -D -e -f "$1/settings"
 """
@@ -115,6 +116,7 @@ class Sshd:
     def __init__(self, test, hosts, folder, count):
         self.hosts, self.folder = hosts, folder
         self.program = program()
+        self.started = {}  # host -> the process of its sshd
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
                             self.path(name)], check=True)
@@ -161,6 +163,8 @@ class Sshd:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
 
+        self.started[host] = process
+
         def stop():
             process.kill()
             process.wait()
@@ -197,6 +201,10 @@ class Sshd:
             if state != "Z" and not words[0].startswith(("sshd", "sleep")) \
                     and "sshd" not in words[0]:
                 yield int(entry), words
+
+    def memory_files(self, host):
+        """What lies in the host's /dev/shm, which no other host has."""
+        return os.listdir(f"/proc/{self.started[host].pid}/root/dev/shm")
 
     def roles(self, host):
         return {words[2]: pid for pid, words in self.processes(host)
