@@ -8,10 +8,12 @@
 #include "kernels/data/table_groups.hpp"
 #include "kernels/data/table_rows.hpp"
 #include "kernels/files/free_memory.hpp"
+#include "kernels/files/number_line.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace troupe {
 
@@ -33,7 +35,7 @@ public:
     : spec_(spec),
       rows_(spec, limits.store, part),
       expected_(part != nullptr ? part->rows : 0),
-      separator_(csv_separator(spec)),
+      numbers_(csv_separator(spec)),
       regression_(is_regression(spec)),
       may_lack_label_(limits.unlabelled) {}
 
@@ -59,27 +61,21 @@ public:
     return width_ == 0 ? start(first) : again(first);
   }
 
-  /// One that holds numbers alone, written with few digits; others have to be
-  /// looked at more closely.
+  /// One that holds numbers alone; others have to be looked at more closely.
   bool take_line(std::string_view line) {
     row_.resize(width_);
-    const auto* at = line.data();
-    const auto* last = at + line.size();
-    for (size_t i = 0; i < width_; ++i) {
-      if (i > 0 && (at == last || *at++ != separator_))
-        return false;
-      if (!take_real(at, last, row_[i]))
-        return false;
-    }
+    if (!numbers_.take(line, row_) || !std::ranges::all_of(row_, is_float32))
+      return false;
     const auto label = labelled_ ? row_[label_] : 0;
     const bool is_class = label >= 0 && label <= largest_class
                           && label == std::floor(label);
-    if (at != last || (!regression_ && !is_class))
+    if (!regression_ && !is_class)
       return false;
     make_room(values_, width_, rows_.path());
-    for (size_t i = 0; i < width_; ++i)
-      if (i != label_)
-        values_.push_back(static_cast<float>(row_[i]));
+    const auto middle = row_.begin() + static_cast<ptrdiff_t>(label_);
+    values_.insert(values_.end(), row_.begin(), middle);
+    if (labelled_)
+      values_.insert(values_.end(), middle + 1, row_.end());
     if (labelled_ && regression_)
       out_.targets.push_back(static_cast<float>(label));
     else if (labelled_)
@@ -103,6 +99,10 @@ public:
   }
 
 private:
+  static bool is_float32(double value) {
+    return std::fabs(value) <= std::numeric_limits<float>::max();
+  }
+
   /// Whether the first line of a further file is its header, which has to be
   /// that of the first file.
   bool again(const TextRow& first) {
@@ -207,7 +207,7 @@ private:
   const DataSpec& spec_;
   TableRows rows_;
   uint64_t expected_; ///< rows; 0: it is not known how many
-  char separator_;
+  NumberLine numbers_;
   std::vector<double> row_; ///< of the line that is being read
   bool regression_;
   bool may_lack_label_;
