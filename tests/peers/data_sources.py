@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Reads the same files by Troupe and by what others read them with: a table of
 numbers by pandas' C reader, small TFRecords by tf.data, JPEGs by tf.data, by
-PyTorch's DataLoader with torchvision and by libjpeg-turbo alone; and, by Troupe
-alone, records of 1 KiB in random order, and training on ten times the memory
+PyTorch's DataLoader with torchvision, from a folder and from tar files by the
+webdataset package, and by libjpeg-turbo alone; and, by Troupe alone, records of 1 KiB in random order, and training on ten times the memory
 that it may have for data. Turn by turn, and by processor time, since other
 work may be on the machine. Peers are looked for where this Python finds
 packages:
 
-    python3 -m venv build/sources && build/sources/bin/pip install pandas tensorflow-cpu torch torchvision
+    python3 -m venv build/sources && build/sources/bin/pip install pandas pyarrow tensorflow-cpu torch torchvision webdataset
     TROUPE=build/release/apps/troupe build/sources/bin/python tests/peers/data_sources.py
 
-Arguments: which of tables, records, pictures, random and larger; else all. Prints
-a table. Status: 0, or 77 where no peer is installed.
+Arguments: which of tables, records, pictures, random and larger; else all; pictures are
+read by one thread, or process, and by two. Prints a table. Status: 0, or 77 where no peer is installed.
 """
 
 import json
@@ -39,6 +39,7 @@ def imported(name):
 wanted = sys.argv[1:] or ["tables", "records", "pictures", "random", "larger"]
 pandas, pyarrow = map(imported, ("pandas", "pyarrow"))
 tensorflow, torchvision = map(imported, ("tensorflow", "torchvision"))
+webdataset = imported("webdataset")
 
 
 def reading(data, model):
@@ -173,10 +174,8 @@ def draw_pictures(folder, count=240):
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def by_tensorflow(paths):
+def by_tensorflow(paths, threads):
     tf = tensorflow
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    tf.config.threading.set_intra_op_parallelism_threads(1)
 
     def decoded(path):
         data = tf.io.read_file(path)
@@ -192,95 +191,173 @@ def by_tensorflow(paths):
         image = tf.image.resize(image, [224, 224])
         return (image / 255 - tf.constant(MEAN)) / tf.constant(DEVIATION)
     data = tf.data.Dataset.from_tensor_slices(paths).shuffle(
-        len(paths)).repeat(2).map(decoded, num_parallel_calls=1).batch(32)
+        len(paths)).repeat(2).map(decoded, num_parallel_calls=threads).batch(32)
     options = tf.data.Options()
-    options.threading.private_threadpool_size = 1
+    options.threading.private_threadpool_size = threads
     data = data.with_options(options)
 
     def read():
+        count = 0
         for batch in data:
-            batch.shape
+            count += batch.shape[0]
+        return count
     return read
 
 
-def by_torch(folder):
-    import torch
-    from torchvision import datasets, transforms
-    torch.set_num_threads(1)
-    images = datasets.ImageFolder(folder, transforms.Compose([
+def crop_of_torchvision():
+    from torchvision import transforms
+    return transforms.Compose([
         transforms.RandomResizedCrop(224), transforms.ToTensor(),
-        transforms.Normalize(MEAN, DEVIATION)]))
-    loader = torch.utils.data.DataLoader(images, batch_size=32, shuffle=True)
+        transforms.Normalize(MEAN, DEVIATION)])
+
+
+def by_torch(images, threads, **how):
+    """Two passes of PyTorch's DataLoader: by itself for one core, by two
+    processes for two."""
+    import torch
+    torch.set_num_threads(1)
+    loader = torch.utils.data.DataLoader(
+        images, batch_size=32, num_workers=threads if threads > 1 else 0,
+        **how)
 
     def read():
+        count = 0
         for _ in range(2):
             for batch, _ in loader:
-                batch.shape
+                count += batch.shape[0]
+        return count
     return read
 
 
-def by_libjpeg_turbo(paths):
+def of_folder(folder):
+    from torchvision import datasets
+    return datasets.ImageFolder(folder, crop_of_torchvision())
+
+
+def write_tars(paths, folder):
+    """The images in four files, by the webdataset package."""
+    pattern = os.path.join(folder, "part-%02d.tar")
+    with webdataset.ShardWriter(pattern, maxcount=len(paths) // 4,
+                                verbose=0) as out:
+        for i, path in enumerate(paths):
+            with open(path, "rb") as file:
+                out.write({"__key__": f"{i:05}", "jpg": file.read(),
+                           "cls": i % 2})
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder)
+                  if name.endswith(".tar"))
+
+
+def of_tars(tars):
+    return webdataset.WebDataset(
+        tars, shardshuffle=len(tars), empty_check=False).shuffle(240).decode(
+            "pil").to_tuple("jpg", "cls").map_tuple(crop_of_torchvision())
+
+
+def by_libjpeg_turbo(paths, threads):
     """Whole images, none of their pixels looked at. Null where its own
     interface is not installed."""
     import ctypes
     import ctypes.util
+    import threading
     name = ctypes.util.find_library("turbojpeg")
     if name is None:
         return None
     turbo = ctypes.CDLL(name)
     turbo.tjInitDecompress.restype = ctypes.c_void_p
-    handle = ctypes.c_void_p(turbo.tjInitDecompress())
-    pixels = ctypes.create_string_buffer(375 * 500 * 3)
 
-    def read():
-        for path in 2 * paths:
+    def decode(some):
+        handle = ctypes.c_void_p(turbo.tjInitDecompress())
+        pixels = ctypes.create_string_buffer(375 * 500 * 3)
+        for path in some:
             with open(path, "rb") as file:
                 data = file.read()
             failed = turbo.tjDecompress2(
                 handle, data, ctypes.c_ulong(len(data)), pixels, 500, 0, 375,
                 0, 0)
             assert failed == 0, path
+        turbo.tjDestroy(handle)
+
+    def read():
+        many = [threading.Thread(target=decode, args=(2 * paths[i::threads],))
+                for i in range(threads)]
+        for one in many:
+            one.start()
+        for one in many:
+            one.join()
+        return 2 * len(paths)
     return read
 
 
-def decoded_by_troupe(folder):
-    """Images a processor second."""
+def read_by_troupe(data, threads, folder):
+    """Images a processor second, and a second."""
     rows = os.path.join(folder, "rows.json")
     subprocess.run(
-        [TROUPE, "bench", "data", "--data", f"images:{folder}/set?augment="
-         "random_resized_crop:224,normalise:imagenet", "--threads", "1",
-         "--seconds", "4", "--json", rows], check=True,
+        [TROUPE, "bench", "data", "--data", data + "?augment="
+         "random_resized_crop:224,normalise:imagenet", "--threads",
+         str(threads), "--seconds", "4", "--json", rows], check=True,
         stdout=subprocess.DEVNULL)
     with open(rows) as file:
         row, = json.load(file)
-    return row["samples_per_processor_second"]
+    return row["samples_per_processor_second"], row["samples_per_second"]
+
+
+def rates_of(read):
+    """The same of a peer: its threads, and processes that have ended."""
+    def spent():
+        return sum(os.times()[:4])
+    begin, at = spent(), time.monotonic()
+    count = read()
+    return count / (spent() - begin), count / (time.monotonic() - at)
 
 
 def pictures(folder):
     paths = draw_pictures(folder)
-    peers = {}
+    images = os.path.join(folder, "set")
     if tensorflow:
-        peers["tf.data"] = by_tensorflow(paths)
-    if torchvision:
-        peers["DataLoader, torchvision"] = by_torch(
-            os.path.join(folder, "set"))
-    if turbo := by_libjpeg_turbo(paths):
-        peers["libjpeg-turbo, whole images"] = turbo
-    rates = {name: [] for name in ("", *peers)}
+        tensorflow.config.threading.set_inter_op_parallelism_threads(2)
+        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+    tars = []
+    if webdataset and torchvision:
+        os.makedirs(os.path.join(folder, "tars"))
+        tars = write_tars(paths, os.path.join(folder, "tars"))
+    for threads in (1, 2):
+        ours = {"": "images:" + images}
+        peers = {}
+        if tensorflow:
+            peers["tf.data"] = by_tensorflow(paths, threads)
+        if torchvision:
+            peers["DataLoader, torchvision"] = by_torch(
+                of_folder(images), threads, shuffle=True)
+        if turbo := by_libjpeg_turbo(paths, threads):
+            peers["libjpeg-turbo, whole images"] = turbo
+        if tars:
+            ours[" from tar"] = "tar:" + os.path.join(folder, "tars", "*.tar")
+            peers["DataLoader, webdataset"] = by_torch(of_tars(tars), threads)
+        compare_pictures(ours, peers, threads, folder)
+
+
+def compare_pictures(ours, peers, threads, folder):
+    found = {name: [] for name in (*ours, *peers)}
     for read in peers.values():
         read()  # once for what comes with the first time
     for _ in range(ROUNDS):
-        rates[""].append(decoded_by_troupe(folder))
+        for name, data in ours.items():
+            found[name].append(read_by_troupe(data, threads, folder))
         for name, read in peers.items():
-            rates[name].append(2 * len(paths) / processor_time_of(read))
-    middle = {name: statistics.median(x) for name, x in rates.items()}
-    spread = {name: f"{(max(x) - min(x)) / middle[name]:.0%}"
-              for name, x in rates.items()}
-    for name in peers:
-        print(f"| JPEG 500x375 to a crop of 224, normalised | {middle['']:.4g} "
-              f"images ({spread['']}) | {name}: {middle[name]:.4g} "
-              f"({spread[name]}) | {middle[''] / middle[name]:.2f} |",
-              flush=True)
+            found[name].append(rates_of(read))
+    for way, per in enumerate(("a processor second", "a second")):
+        rates = {name: [x[way] for x in values]
+                 for name, values in found.items()}
+        middle = {name: statistics.median(x) for name, x in rates.items()}
+        spread = {name: f"{(max(x) - min(x)) / middle[name]:.0%}"
+                  for name, x in rates.items()}
+        for name in peers:
+            mine = " from tar" if name.endswith("webdataset") else ""
+            print(f"| JPEG 500x375{mine} to a crop of 224, normalised, "
+                  f"{threads} at once | {middle[mine]:.4g} images {per} "
+                  f"({spread[mine]}) | {name}: {middle[name]:.4g} "
+                  f"({spread[name]}) | {middle[mine] / middle[name]:.2f} |",
+                  flush=True)
 
 
 def records_of_bytes(folder, count):
