@@ -8,7 +8,9 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
+#include <string>
 
 namespace troupe {
 
@@ -20,6 +22,12 @@ constexpr std::array tasks{"classes", "regression"};
   throw InputError(array.path + ": sample " + std::to_string(sample)
                    + " holds a value that is not a finite float32 number; "
                      "mend it, for example with numpy.nan_to_num");
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.15g", value);
+  return text.data();
 }
 
 float checked(const NpyArray& array, uint64_t i, uint64_t width) {
@@ -50,8 +58,8 @@ void take_features(const NpyArray& array, uint64_t width, Dataset& out) {
   out.values = std::move(values);
 }
 
-void take_labels(const NpyArray& array, bool regression, Dataset& out) {
-  if (regression || array.kind == 'f') {
+void take_labels(const NpyArray& array, bool numbers, Dataset& out) {
+  if (numbers) {
     out.shape.label = LabelKind::number;
     out.targets.resize(array.items());
     for (uint64_t i = 0; i < array.items(); ++i)
@@ -61,9 +69,9 @@ void take_labels(const NpyArray& array, bool regression, Dataset& out) {
   out.labels.resize(array.items());
   for (uint64_t i = 0; i < array.items(); ++i) {
     const auto label = array.item(i);
-    if (!(label >= 0 && label <= largest_class))
+    if (!(label >= 0 && label <= largest_class) || label != std::floor(label))
       throw InputError(array.path + ": the label of sample " + std::to_string(i)
-                       + " is " + std::to_string(static_cast<int64_t>(label))
+                       + " is " + number_text(label)
                        + ", not a class from 0 to "
                        + std::to_string(largest_class)
                        + "; number the classes from 0, or add "
@@ -118,11 +126,15 @@ Dataset read_npy(const DataSpec& spec, const ReadLimits& limits) {
   if (result.shape.features.empty())
     result.shape.features = {1};
   take_features(features, width, result);
-  if (place)
-    take_labels(read_labels(*place, features, limits), regression, result);
-  else
+  if (place) {
+    const auto labels = read_labels(*place, features, limits);
+    // Floats are numbers, unless somebody says that they are classes.
+    const bool numbers = labels.kind == 'f' && !option(spec, "task");
+    take_labels(labels, regression || numbers, result);
+  } else {
     take_no_labels(result, samples,
                    regression ? LabelKind::number : LabelKind::classes, 0);
+  }
   return result;
 }
 

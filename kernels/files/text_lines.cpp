@@ -15,6 +15,29 @@ namespace {
 constexpr size_t chunk_bytes = size_t{1} << 18;
 constexpr size_t longest_line = size_t{16} << 20;
 
+/// Of a file whose first bytes are those of text in another form; else empty.
+std::string other_text(std::string_view start) {
+  const auto has = [&](std::string_view bytes) {
+    return start.starts_with(bytes);
+  };
+  const auto zero = [&](size_t i) { return start[i] == '\0'; };
+  // Letters of two bytes, one of which is 0.
+  const bool is_wide = start.size() >= 4 && zero(0) == zero(2)
+                       && zero(1) == zero(3) && zero(0) != zero(1);
+  if (has("\xff\xfe") || has("\xfe\xff") || is_wide)
+    return "is text in UTF-16; write it in UTF-8, for example with iconv -f "
+           "UTF-16 -t UTF-8";
+  const auto end = start.find('\r');
+  if (end < start.size() - 1 && start.find('\n') == start.npos
+      && std::count(start.begin(), start.begin() + static_cast<ptrdiff_t>(end),
+                    '"')
+             % 2
+           == 0)
+    return "ends its lines with a carriage return alone, as few programs do; "
+           "make newlines of them, for example with tr '\\r' '\\n'";
+  return {};
+}
+
 /// from_chars knows no plus sign.
 std::string_view without_plus(std::string_view text) {
   text = trimmed(text);
@@ -30,6 +53,8 @@ TextLines::TextLines(const DataFile& file)
   fill();
   const std::string_view start{buffer_.data(), end_};
   if (const auto why = unnamed_packing(path_, start); !why.empty())
+    throw InputError(path_ + ": " + why);
+  if (const auto why = other_text(start); !why.empty())
     throw InputError(path_ + ": " + why);
   if (start.starts_with("\xef\xbb\xbf"))
     begin_ = 3;

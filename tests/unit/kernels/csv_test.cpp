@@ -117,6 +117,22 @@ BOOST_AUTO_TEST_CASE(text_points_to_what_proposes_columns) {
   refuses_text("a,y\n1,x\n", {"troupe data info csv:"}, "?task=regression");
 }
 
+// Symptom: "one column", "not a number" and the like were said of these.
+BOOST_AUTO_TEST_CASE(text_in_other_forms_is_named) {
+  using namespace std::string_literals;
+  refuses_text("\xff\xfe"s + "a\0,\0b\0\n\0"s, {"UTF-16", "iconv"});
+  refuses_text("\xfe\xff"s + "\0a\0,\0b\0\n"s, {"UTF-16", "iconv"});
+  refuses_text("a\0,\0b\0\n\0001\0,\0000\0\n\0"s, {"UTF-16"});
+  refuses_text("\0a\0,\0b\0\n"s, {"UTF-16"});
+  refuses_text("a,b\r1,0\r2,1\r", {"carriage return alone", "tr "});
+  refuses_text("\"a\",b\r1,0", {"carriage return alone"});
+  check_same(load_text("a,b\r\n1,0\r\n2,1\r").values, Floats{1, 2});
+  check_same(load_text("\"1\r\",0\r", "?header=false&columns=0:category,1:"
+                                      "target")
+               .targets,
+             Floats{0});
+}
+
 // Symptom: the first sample of a file without a header was lost, silently.
 BOOST_AUTO_TEST_CASE(a_first_line_of_numbers_is_asked_about) {
   constexpr auto bare = "1,2,0\n3,4,1\n";

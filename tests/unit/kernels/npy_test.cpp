@@ -1,6 +1,7 @@
 #include "kernels/data/npy.hpp"
 #include "tests/unit/kernels/data_files.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -182,6 +183,24 @@ BOOST_AUTO_TEST_CASE(float_labels_are_numbers_and_integers_on_request) {
                            + "&task=regression")
                         .train;
   BOOST_TEST((asked.targets == Floats{-3, 3}));
+}
+
+// Symptom: labels of floats were numbers whatever task= said.
+BOOST_AUTO_TEST_CASE(float_labels_are_classes_where_that_is_said) {
+  const Pair pair;
+  const auto features = array<float>("<f4", "3,", {1, 2, 3});
+  const auto set =
+    *load(pair.spec(features, array<double>("<f8", "3,", {0, 2, 1}))
+          + "&task=classes")
+       .train;
+  BOOST_TEST((set.shape.label == LabelKind::classes));
+  BOOST_TEST(set.shape.classes == 3u);
+  BOOST_TEST(set.labels == (Ints{0, 2, 1}), boost::test_tools::per_element());
+  for (const auto& [label, shown] :
+       {std::pair{0.5, "0.5"}, {-1.0, "-1"}, {std::nan(""), "nan"}})
+    refuses_data(pair.spec(features, array<double>("<f8", "3,", {0, label, 1}))
+                   + "&task=classes",
+                 {"sample 1", shown, "not a class"});
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_such_array_is_refused) {
