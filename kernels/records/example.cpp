@@ -206,9 +206,15 @@ void parse_example(const Record& record, std::vector<ExampleFeature>& out) {
       if (entry.number == 1 && entry.wire == delimited)
         out.push_back(feature_of(record, entry.bytes));
   }
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+  const auto by_name = [](const auto& a, const auto& b) {
     return a.name < b.name;
-  });
+  };
+  if (std::is_sorted(out.begin(), out.end(), by_name)) {
+    if (std::ranges::adjacent_find(out, {}, &ExampleFeature::name) == out.end())
+      return; // most are
+  } else {
+    std::stable_sort(out.begin(), out.end(), by_name);
+  }
   // The last of a name counts.
   const auto kept =
     std::unique(out.rbegin(), out.rend(),

@@ -54,14 +54,14 @@ public:
   }
 
   double label(const Record& record) const override {
-    std::vector<ExampleFeature> found;
+    thread_local std::vector<ExampleFeature> found;
     parse_example(record, found);
     return find(record, found, fields_.label, "label=").number(record);
   }
 
   void decode(const Record& record, void* row,
               const SampleDraw& draw) const override {
-    std::vector<ExampleFeature> found;
+    thread_local std::vector<ExampleFeature> found;
     parse_example(record, found);
     if (bytes_) {
       const auto& feature = find(record, found, fields_.features[0],
