@@ -83,7 +83,7 @@ void print_epochs(uint64_t rows, uint64_t batch) {
 } // namespace
 
 int run_data_info(const Settings& settings) {
-  const auto survey = survey_table(parse_data_spec(settings.job.data),
+  const auto survey = survey_table(parse_surveyed_spec(settings.job.data),
                                    store_of(settings.job.data_access));
   std::printf("%llu samples, %zu columns\n\n",
               static_cast<unsigned long long>(survey.rows),
@@ -103,6 +103,11 @@ int run_data_info(const Settings& settings) {
         "\ncolumn %s: %s is a text, and no number: write numbers with "
         "a decimal point\n",
         in_quotes(column.name()).c_str(), in_quotes(text).c_str());
+  if (survey.guessed)
+    std::printf(
+      "\nthe label is taken to be the last column, %s; another one by "
+      "label=NAME behind the file's name\n",
+      in_quotes(survey.label).c_str());
   if (!survey.trouble.empty())
     throw InputError(settings.job.data + ": " + survey.trouble);
   print_epochs(survey.rows, settings.job.global_batch);

@@ -7,6 +7,7 @@
 #include "apps/settings/places.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/data/table_survey.hpp"
 #include "kernels/files/output_trial.hpp"
 #include "strategies/consistency.hpp"
 #include "strategies/reshape.hpp"
@@ -389,7 +390,7 @@ void check_settings(const Settings& settings, const Flags& flags) {
   }
   if (command == "data info") {
     require_flag(settings, settings.job.data, "data", "csv:FILE");
-    parse_data_spec(settings.job.data);
+    parse_surveyed_spec(settings.job.data);
     return;
   }
   if (check_observer(settings))

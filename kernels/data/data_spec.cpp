@@ -1,8 +1,10 @@
 #include "kernels/data/data_spec.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/columns/column_rule.hpp"
 #include "kernels/data/data_kinds.hpp"
 #include "kernels/data/data_options.hpp"
+#include "kernels/data/table_survey.hpp"
 #include "kernels/files/file_url.hpp"
 
 #include <algorithm>
@@ -96,20 +98,8 @@ std::string kind_of_name(std::string_view file) {
   return {};
 }
 
-} // namespace
-
-bool contains(Words words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-std::string listed(Words words) {
-  std::string result;
-  for (const auto* word : words)
-    result += (result.empty() ? "" : ", ") + std::string{word};
-  return result;
-}
-
-DataSpec parse_data_spec(const std::string& text) {
+/// Not checked yet, but for its form.
+DataSpec taken_apart(const std::string& text) {
   const std::string_view view{text};
   if (is_url(view)) {
     const auto shown = shown_place(view);
@@ -142,7 +132,46 @@ DataSpec parse_data_spec(const std::string& text) {
   for (const auto& [key, value] : result.options)
     if (is_url(value))
       check_kept_url(value);
+  return result;
+}
+
+} // namespace
+
+bool contains(Words words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string listed(Words words) {
+  std::string result;
+  for (const auto* word : words)
+    result += (result.empty() ? "" : ", ") + std::string{word};
+  return result;
+}
+
+DataSpec parse_data_spec(const std::string& text) {
+  auto result = taken_apart(text);
   check(result);
+  return result;
+}
+
+DataSpec parse_surveyed_spec(const std::string& text) {
+  auto result = taken_apart(text);
+  auto others = result;
+  std::erase_if(others.options, [](const auto& option) {
+    return option.first == "columns" || option.first == "na";
+  });
+  check(others);
+  const auto columns = option(result, "columns");
+  if (columns && option(result, "label"))
+    refuse(result, "label= does not go with columns=, which says it: "
+                   "NAME:label for classes, NAME:target for a number");
+  if (columns && !columns->starts_with('@')) {
+    try {
+      parse_column_rules(*columns);
+    } catch (const UsageError& mistake) {
+      refuse(result, mistake.what());
+    }
+  }
   return result;
 }
 

@@ -108,6 +108,9 @@ public:
       if (auto sep = likely_separator(files.front()); sep != ",")
         spec_.options.emplace_back("sep", std::move(sep));
     first_file_ = files.front();
+    if (const auto columns = option(spec, "columns"))
+      given_ = columns->starts_with('@') ? read_column_rules(columns->substr(1))
+                                         : parse_column_rules(*columns);
     rows_.emplace(spec_, files);
   }
 
@@ -182,8 +185,35 @@ private:
     spec_.options.emplace_back("header", "false");
   }
 
-  size_t label() const {
+  /// What columns= says of a column; null: nothing.
+  const ColumnRule* given(const std::string& name) const {
+    const ColumnRule* others = nullptr;
+    for (const auto& rule : given_) {
+      if (rule.name == name)
+        return &rule;
+      if (rule.name == "*")
+        others = &rule;
+    }
+    return others;
+  }
+
+  void check_given() const {
+    for (const auto& rule : given_)
+      if (rule.name != "*"
+          && std::ranges::none_of(out_.columns, [&](const auto& column) {
+               return column.name() == rule.name;
+             }))
+        throw InputError(spec_.where + ": has no column " + in_quotes(rule.name)
+                         + ", which columns= names; name it as the first line "
+                           "does");
+  }
+
+  size_t label() {
     const auto& columns = out_.columns;
+    for (size_t i = 0; i < columns.size(); ++i)
+      if (const auto* rule = given(columns[i].name());
+          rule != nullptr && rule->is_label())
+        return i;
     if (const auto wanted = option(spec_, "label")) {
       for (size_t i = 0; i < columns.size(); ++i)
         if (columns[i].name() == *wanted
@@ -192,20 +222,34 @@ private:
       throw InputError(spec_.where + ": has no column " + in_quotes(*wanted)
                        + "; give label= one of its names, or an index");
     }
+    // What is said to be something else is none.
+    std::vector<size_t> free;
     for (auto i = columns.size(); i-- > 0;)
+      if (std::ranges::find(given_, columns[i].name(), &ColumnRule::name)
+          == given_.end())
+        free.push_back(i);
+    for (const auto i : free)
       if (is_label_name(columns[i].name()))
         return i;
-    return columns.size() - 1;
+    out_.guessed = true;
+    return free.empty() ? columns.size() - 1 : free.front();
   }
 
   void propose() {
+    check_given();
     const auto labelled = label();
+    out_.label = out_.columns[labelled].name();
     pass_over_strays(labelled);
     std::vector<ColumnRule> used;
     bool ids = false;
     bool features = false;
     for (size_t i = 0; i < out_.columns.size(); ++i) {
       out_.proposal.push_back(out_.columns[i].proposal(i == labelled));
+      if (const auto* rule = given(out_.columns[i].name());
+          rule != nullptr && (i != labelled || rule->is_label())) {
+        out_.proposal.back() = *rule;
+        out_.proposal.back().name = out_.columns[i].name();
+      }
       const auto& rule = out_.proposal.back();
       ids = ids || rule.has_id();
       features = features || rule.has_feature();
@@ -251,7 +295,9 @@ private:
     for (size_t i = 0; i < out_.columns.size(); ++i) {
       auto& column = out_.columns[i];
       const auto strays = column.strays();
+      const auto* rule = given(column.name());
       if (i == labelled || strays.empty()
+          || (rule != nullptr && rule->kind != ColumnKind::number)
           || !std::ranges::all_of(strays, [&](const auto& text) {
                return listable(column, text);
              }))
@@ -312,6 +358,7 @@ private:
   }
 
   DataSpec spec_;
+  std::vector<ColumnRule> given_; ///< by columns=
   std::optional<DataFile> first_file_;
   std::optional<TableRows> rows_;
   MissingTexts missing_;

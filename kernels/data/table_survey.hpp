@@ -15,6 +15,8 @@ struct TableSurvey {
   uint64_t rows = 0;
   std::vector<ColumnSurvey> columns;
   std::vector<ColumnRule> proposal; ///< for each column
+  std::string label;                ///< the column that is to be learnt
+  bool guessed = false; ///< it is the last one, and its name says nothing
   struct Stray {
     std::string column;
     std::string text;
@@ -28,9 +30,13 @@ struct TableSurvey {
   std::string trouble;
 };
 
+/// As parse_data_spec, but that columns= need not name all of them, nor a
+/// label, and na= needs no columns=. Errors: UsageError.
+DataSpec parse_surveyed_spec(const std::string& text);
+
 /// Looks at a table in one pass. Keys of the specification that say how to
 /// read (sep, header, na) hold where they are given, and are found out where
-/// they are not; so is the label.
+/// they are not; so are the label, and the columns that columns= names.
 /// Errors: UsageError where it is no csv; InputError with file and line.
 TableSurvey survey_table(const DataSpec& spec,
                          const std::shared_ptr<const FileStore>& store = {});

@@ -11,7 +11,7 @@ namespace {
 TableSurvey survey(const std::string& text, const std::string& options = "") {
   const Folder folder;
   return troupe::survey_table(
-    troupe::parse_data_spec("csv:" + folder.put("f", text) + options));
+    troupe::parse_surveyed_spec("csv:" + folder.put("f", text) + options));
 }
 
 /// The part of the proposal that says what columns are.
@@ -67,6 +67,35 @@ BOOST_AUTO_TEST_CASE(a_name_may_be_a_number_where_the_next_row_tells) {
   for (const auto* sample : {"NA,2,1\n3,4,0\n", "7,2,1\n3,4,0\n",
                              "red,2,1\nblue,4,0\n", "a,,1\n3,4,0\n"})
     BOOST_TEST(survey(sample).rows == 2u, sample);
+}
+
+// Symptom: columns= was not looked at, and the label guessed anew.
+BOOST_AUTO_TEST_CASE(columns_that_are_given_stay) {
+  constexpr auto table = "id,age,plan,y\n1,20,a,0.5\n2,30,b,1.5\n3,20,a,2.5\n"
+                         "4,50,b,3.5\n5,60,a,4.5\n6,25,b,5.5\n";
+  const auto found = survey(table, "?columns=plan:label,id:ignore");
+  BOOST_TEST(found.label == "plan");
+  BOOST_TEST(!found.guessed);
+  BOOST_TEST(columns_of(found) == "age:number,plan:label,y:number");
+  BOOST_TEST(found.model == "mlp:2-64-2");
+  BOOST_TEST(columns_of(survey(table, "?columns=age:number:missing=flag,"
+                                      "y:target,*:ignore"))
+             == "age:number:missing=flag,y:target");
+  BOOST_TEST(survey(table, "?columns=age:ignore").label == "y");
+  BOOST_TEST(survey(table, "?columns=y:number").label == "plan");
+  BOOST_TEST(columns_of(survey(table, "?columns=id:ignore,*:number"))
+             == "age:number,plan:number,y:target");
+  BOOST_CHECK_EXCEPTION(survey(table, "?columns=plans:label"),
+                        troupe::InputError,
+                        says({"no column \"plans\"", "columns="}));
+  BOOST_CHECK_EXCEPTION(survey(table, "?columns=plan:label&label=y"),
+                        troupe::UsageError, says({"label=", "columns="}));
+}
+
+BOOST_AUTO_TEST_CASE(a_label_that_is_guessed_is_said) {
+  BOOST_TEST(survey("a,b\n1,2\n2,1\n3,2\n").guessed);
+  BOOST_TEST(!survey("a,Rating\n1,2\n2,1\n3,2\n").guessed);
+  BOOST_TEST(!survey("a,b\n1,2\n2,1\n3,2\n", "?label=b").guessed);
 }
 
 // Symptom: a header with a name twice was taken for a sample.
