@@ -33,8 +33,10 @@ int32_t label(std::string_view text, const TextLines& lines) {
   return static_cast<int32_t>(*value);
 }
 
+/// Calls check() after each sample.
+template <class Check>
 void add_clicks(TextLines& lines, uint64_t buckets, Dataset& out,
-                std::vector<float>& values) {
+                std::vector<float>& values, const Check& check) {
   std::optional<Fields> fields;
   std::string_view line;
   while (lines.next(line)) {
@@ -62,6 +64,7 @@ void add_clicks(TextLines& lines, uint64_t buckets, Dataset& out,
         category.empty() ? 0 : 1 + kernels::text_hash(category) % (buckets - 1);
       out.ids.push_back(static_cast<int32_t>(i * buckets + bucket));
     }
+    check();
   }
 }
 
@@ -87,7 +90,9 @@ Dataset read_criteo(const DataSpec& spec, const ReadLimits& limits) {
   std::vector<float> values;
   for (const auto& file : list_files(spec.where, limits.store)) {
     TextLines lines{file};
-    add_clicks(lines, buckets, result, values);
+    add_clicks(lines, buckets, result, values, [&] {
+      check_held(spec, 4 * (result.ids.size() + values.size()), limits.memory);
+    });
   }
   if (result.labels.empty())
     throw InputError(spec.where + ": holds no samples; is it the right file?");

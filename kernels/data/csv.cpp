@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace troupe {
 
@@ -37,7 +38,8 @@ public:
       expected_(part != nullptr ? part->rows : 0),
       numbers_(csv_separator(spec)),
       regression_(is_regression(spec)),
-      may_lack_label_(limits.unlabelled) {}
+      may_lack_label_(limits.unlabelled),
+      memory_(limits.memory) {}
 
   Dataset read() {
     rows_.read(*this);
@@ -71,7 +73,7 @@ public:
                           && label == std::floor(label);
     if (!regression_ && !is_class)
       return false;
-    make_room(values_, width_, rows_.path());
+    grow();
     const auto middle = row_.begin() + static_cast<ptrdiff_t>(label_);
     values_.insert(values_.end(), row_.begin(), middle);
     if (labelled_)
@@ -88,7 +90,7 @@ public:
   template <class Row>
   void add(const Row& row) {
     rows_.check_width(row.size(), width_);
-    make_room(values_, width_, rows_.path());
+    grow();
     for (size_t i = 0; i < width_; ++i)
       if (i != label_)
         values_.push_back(number(row, i));
@@ -101,6 +103,11 @@ public:
 private:
   static bool is_float32(double value) {
     return std::fabs(value) <= std::numeric_limits<float>::max();
+  }
+
+  void grow() {
+    make_room(values_, width_, rows_.path());
+    check_held(spec_, values_.size() * sizeof(float), memory_);
   }
 
   /// Whether the first line of a further file is its header, which has to be
@@ -211,6 +218,7 @@ private:
   std::vector<double> row_; ///< of the line that is being read
   bool regression_;
   bool may_lack_label_;
+  std::optional<uint64_t> memory_;
   bool labelled_ = true;
   size_t width_ = 0;
   size_t label_ = 0;

@@ -30,4 +30,16 @@ uint64_t whole_option(const DataSpec& spec, std::string_view key,
 std::string choice_option(const DataSpec& spec, std::string_view key,
                           Words choices);
 
+[[noreturn]] void refuse_held(const DataSpec& spec, uint64_t memory);
+/// Errors: InputError where what is held of data that are read whole is more
+/// than may be, if there is a limit.
+inline void check_held(const DataSpec& spec, uint64_t bytes,
+                       const std::optional<uint64_t>& memory) {
+  if (memory && bytes > *memory)
+    refuse_held(spec, *memory);
+}
+
+/// Errors: InputError where a set, `name`, has more samples than can be drawn.
+void check_count(const std::string& name, uint64_t samples);
+
 } // namespace troupe

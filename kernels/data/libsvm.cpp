@@ -85,8 +85,10 @@ void parse_pairs(std::string_view line, int32_t first_index,
   }
 }
 
+/// Calls check() after each sample.
+template <class Check>
 void add_lines(TextLines& lines, int32_t first_index, Dataset& out,
-               std::vector<float>& values) {
+               std::vector<float>& values, const Check& check) {
   std::string_view line;
   while (lines.next(line)) {
     line = line.substr(0, line.find('#'));
@@ -101,6 +103,7 @@ void add_lines(TextLines& lines, int32_t first_index, Dataset& out,
     out.labels.push_back(class_label(word, lines));
     parse_pairs(line, first_index, lines, out, values);
     out.starts.push_back(out.ids.size());
+    check();
   }
 }
 
@@ -178,7 +181,9 @@ Dataset read_libsvm(const DataSpec& spec, const ReadLimits& limits) {
   std::vector<float> values;
   for (const auto& file : list_files(spec.where, limits.store)) {
     TextLines lines{file};
-    add_lines(lines, first_index, result, values);
+    add_lines(lines, first_index, result, values, [&] {
+      check_held(spec, 4 * (result.ids.size() + values.size()), limits.memory);
+    });
   }
   if (result.labels.empty())
     throw InputError(spec.where + ": holds no samples; is it the right file?");

@@ -34,18 +34,11 @@ Dataset read(const DataSpec& spec, const ReadLimits& limits) {
   const auto& kind = kind_of(spec);
   auto result = kind.read_within != nullptr ? kind.read_within(spec, limits)
                                             : kind.read(spec);
-  if (const auto held = held_bytes(result);
-      limits.memory && held > *limits.memory)
-    throw InputError(result.name + ": takes " + std::to_string(held)
-                     + " bytes, more than --data-memory, and data of this kind "
-                       "are read whole; raise it, take a part of them, or "
-                       "write tfrecord, tar or jsonl files");
+  check_held(spec, held_bytes(result), limits.memory);
   const auto samples = result.shape.label == LabelKind::tokens
                          ? result.tokens.size()
                          : result.samples();
-  if (samples > std::numeric_limits<uint32_t>::max())
-    throw InputError(result.name + ": holds " + std::to_string(samples)
-                     + " samples, more than 4294967295; take fewer");
+  check_count(result.name, samples);
   return result;
 }
 

@@ -96,6 +96,7 @@ public:
     : spec_(spec),
       header_(csv_has_header(spec)),
       unlabelled_(limits.unlabelled),
+      memory_(limits.memory),
       missing_(missing_texts_of(spec)),
       given_(column_rules_of(spec)),
       rows_(spec, limits.store, part),
@@ -162,6 +163,9 @@ public:
     rows_.check_width(row.size(), width_);
     make_room(values_, features_, rows_.path());
     make_room(out_.ids, ids_, rows_.path());
+    check_held(
+      spec_, values_.size() * sizeof(float) + out_.ids.size() * sizeof(int32_t),
+      memory_);
     make_room(out_.labels, 1, rows_.path());
     make_room(out_.targets, 1, rows_.path());
     for (size_t i = 0; i < places_.size(); ++i) {
@@ -329,6 +333,7 @@ private:
   const DataSpec& spec_;
   bool header_;
   bool unlabelled_; ///< a file, or a row, may lack the label
+  std::optional<uint64_t> memory_;
   MissingTexts missing_;
   std::vector<ColumnRule> given_;
   TableRows rows_;

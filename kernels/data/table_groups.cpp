@@ -95,6 +95,10 @@ std::shared_ptr<const Dataset> TableGroups::read_part(size_t i) const {
   return std::make_shared<const Dataset>(std::move(rows));
 }
 
+void TableGroups::drop() {
+  held_.clear();
+}
+
 void TableGroups::take(const std::shared_ptr<FittedColumns>& columns) {
   if (columns_ == columns)
     return;
@@ -123,6 +127,7 @@ namespace {
 
 /// Of the free memory, where nobody says how much.
 constexpr uint64_t share_of_free = 4;
+constexpr uint64_t label_bytes = sizeof(int32_t); ///< of a sample, held
 
 /// What the ends of the files say.
 struct LeftTable {
@@ -193,13 +198,16 @@ uint64_t width_of(const DataSpec& spec, const std::vector<std::string>& names) {
 /// Labels of all parts, one after another.
 class LeftLabels {
 public:
-  /// `columns`: of `out`, where there are rules; else null.
+  /// `columns`: of `out`, where there are rules; else null. `memory`: that may
+  /// be taken beside the labels.
   LeftLabels(const DataSpec& spec, const ReadLimits& limits,
-             const LeftTable& table, TableColumns* columns, Dataset& out)
+             const LeftTable& table, TableColumns* columns, uint64_t memory,
+             Dataset& out)
     : spec_(spec),
       limits_(limits),
       table_(table),
       columns_(columns),
+      memory_(memory),
       out_(out) {
     for (const auto* key : {"label", "task"})
       rule_ += '&' + option(spec, key).value_or("");
@@ -248,6 +256,9 @@ public:
     uint64_t sample = 0;
     for (const auto& file : table_.files) {
       std::vector<IndexedRecord> records;
+      if (file.rows > memory_ / sizeof(IndexedRecord))
+        return; // they are read again
+      records.reserve(file.rows);
       for (auto i = file.first_part; i < file.end_part; ++i)
         for (uint32_t row = 0; row < table_.parts[i].rows; ++row)
           records.push_back({table_.parts[i].group, row, label(sample++)});
@@ -296,6 +307,7 @@ private:
   const ReadLimits& limits_;
   const LeftTable& table_;
   TableColumns* columns_;
+  uint64_t memory_;
   Dataset& out_;
   std::string rule_ = "parquet";
 };
@@ -307,13 +319,14 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
   const bool blocks = mix_rule(spec).block > 0;
   if (spec.kind != "parquet" || (!limits.memory && !blocks))
     return std::nullopt;
-  const auto memory = limits.memory ? *limits.memory
-                                    : free_memory() / share_of_free;
+  const auto all_memory = limits.memory ? *limits.memory
+                                        : free_memory() / share_of_free;
   const auto table = look_at(spec, limits);
+  check_count(spec.kind + ":" + spec.where, table.rows);
   const auto of_parts = spec_of_parts(spec, table.names);
   const auto row_bytes = std::max<uint64_t>(1, width_of(of_parts, table.names))
                          * sizeof(float);
-  if (table.rows == 0 || table.rows <= memory / row_bytes)
+  if (table.rows == 0 || table.rows <= all_memory / row_bytes)
     return std::nullopt;
   Dataset out;
   out.name = spec.kind + ":" + spec.where;
@@ -323,13 +336,20 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
                      + " bytes, more than --data-memory; add shuffle=blocks, "
                        "which reads row groups as they are wanted, or raise "
                        "it");
+  const auto labels_bytes = table.rows * label_bytes;
+  if (labels_bytes > all_memory)
+    throw InputError(out.name + ": labels of " + std::to_string(table.rows)
+                     + " rows take " + std::to_string(labels_bytes)
+                     + " bytes, more than --data-memory; raise it");
+  const auto memory = all_memory - labels_bytes;
   for (const auto& part : table.parts)
     if (part.rows > memory / row_bytes)
       throw InputError(part.file.name() + ": row group "
                        + std::to_string(part.group) + " takes about "
                        + std::to_string(part.rows * row_bytes) + " bytes, and "
                        + std::to_string(memory)
-                       + " may be held; write smaller row groups, or raise "
+                       + " may be held beside the labels; write smaller row "
+                         "groups, or raise "
                          "--data-memory");
   const auto groups = std::make_shared<TableGroups>(
     of_parts, limits, table.parts, row_bytes, memory);
@@ -344,10 +364,11 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
     columns->groups = groups;
     out.table = columns;
   }
-  LeftLabels labels{spec, limits, table, columns.get(), out};
+  LeftLabels labels{spec, limits, table, columns.get(), memory, out};
   if (!labels.take_indexes()) {
     for (size_t i = 0; i < table.parts.size(); ++i)
       labels.add(table.parts[i], *groups->part(i));
+    groups->drop();
     labels.keep_indexes();
   }
   out.in_files = groups;

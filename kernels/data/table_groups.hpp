@@ -34,6 +34,8 @@ public:
   std::shared_ptr<const Dataset> part(size_t i) const;
   /// Has columns read as these say. Not while others read.
   void take(const std::shared_ptr<FittedColumns>& columns);
+  /// Gives back what is held. Not while others read.
+  void drop();
   /// Calls use(part, its rows) for the samples of a set, in order.
   void for_parts(
     const Dataset& set,

@@ -72,6 +72,18 @@ void load_arrow_of(const std::string& place) {
       dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
+/// A file in memory that has these bytes; below 0 where there is no room.
+int memory_with(std::string_view bytes) {
+  const int memory = memfd_create(module_file, MFD_CLOEXEC);
+  if (memory >= 0
+      && ::write(memory, bytes.data(), bytes.size())
+           != static_cast<ssize_t>(bytes.size())) {
+    ::close(memory);
+    return -1;
+  }
+  return memory;
+}
+
 /// The module as a file of its own, beside the program or where it is
 /// installed, else as a part of it. Empty: there is none.
 std::string module_place() {
@@ -86,12 +98,10 @@ std::string module_place() {
   const std::string_view bytes{
     troupe_parquet_image,
     static_cast<size_t>(troupe_parquet_image_end - troupe_parquet_image)};
-  const int memory = memfd_create(module_file, MFD_CLOEXEC); // stays open
-  if (memory < 0
-      || ::write(memory, bytes.data(), bytes.size())
-           != static_cast<ssize_t>(bytes.size()))
-    return {};
-  return "/proc/self/fd/" + std::to_string(memory);
+  static int memory = -1; // stays open, also for who asks again
+  if (memory < 0)
+    memory = memory_with(bytes);
+  return memory < 0 ? std::string{} : "/proc/self/fd/" + std::to_string(memory);
 }
 
 /// "26" of "libparquet.so.2600: cannot open …"; else empty.

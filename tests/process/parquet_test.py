@@ -307,8 +307,8 @@ class Parquet(OwnFolder):
               ["--strategy", "mirrored", "--devices", "cpu:2"],
               [*ONE, "--threads-per-device", "3"]]
     # Row groups of 64 rows of 20 bytes: a window of two blocks reaches into
-    # six of them.
-    LITTLE = ["--data-memory", "9000"]
+    # six of them. Labels take 6000.
+    LITTLE = ["--data-memory", "15000"]
     BLOCKS = "?shuffle=blocks&block=100&window=2"
 
     def test_row_groups_that_are_read_when_wanted_have_the_bits_of_memory(self):
@@ -323,12 +323,33 @@ class Parquet(OwnFolder):
                      packed):
             self.assertEqual(train("--data", spec, *self.NUMBERS, *self.ONE)
                              ["weights_sha256"], expected, spec)
-        for world in [self.ONE, self.ONE, *self.WORLDS]:
+        for world in [self.ONE, *self.WORLDS]:
             found = train("--data", packed, *self.NUMBERS, *world,
                           *self.LITTLE, **kept)
             self.assertEqual(found["weights_sha256"], expected, world)
-        # Labels are in indexes from the first time on.
-        self.assertEqual(len(os.listdir(self.path("cache", "index"))), 2)
+        # Indexes, 17600 bytes of the larger file, are made where there is room
+        # for them; from then on they have the labels.
+        self.assertFalse(os.path.exists(self.path("cache", "index")))
+        for memory in ("25000", *self.LITTLE[1:]):
+            found = train("--data", packed, *self.NUMBERS, *self.ONE,
+                          "--data-memory", memory, **kept)
+            self.assertEqual(found["weights_sha256"], expected, memory)
+            self.assertEqual(len(os.listdir(self.path("cache", "index"))), 2)
+
+    def test_more_rows_than_can_be_drawn_are_refused_by_their_number(self):
+        # Symptom: the labels of all were read first.
+        zeros = pyarrow.Array.from_buffers(
+            pyarrow.int8(), 2**24, [None, pyarrow.py_buffer(bytes(2**24))])
+        self.write("some.parquet", {"x": zeros, "y": zeros})
+        os.mkdir(self.path("many"))
+        for i in range(257):
+            os.link(self.path("some.parquet"), self.path("many", f"{i}.parquet"))
+        line = self.refused("train", "--data", "parquet:"
+                            + self.path("many", "*.parquet")
+                            + "?shuffle=blocks", "--data-memory",
+                            "10000000000", "--model", "mlp:1-8-2", *self.ONE)
+        self.assertIn(f"holds {257 * 2**24} samples, more than 4294967295; "
+                      "take fewer", line)
 
     def test_tables_by_rules_are_left_in_their_files_too(self):
         text, packed = self.census()
@@ -367,13 +388,16 @@ class Parquet(OwnFolder):
         packed = self.numbers()
         for data, memory, why in (
                 (packed, "9000", "add shuffle=blocks"),
-                (packed + self.BLOCKS, "1000", "row group 0 takes about 1280 "
-                 "bytes, and 1000 may be held; write smaller row groups"),
-                (packed + self.BLOCKS, "5000", "2 blocks of 100 samples, which "
+                (packed + self.BLOCKS, "5000", "labels of 1500 rows take 6000 "
+                 "bytes, more than --data-memory; raise it"),
+                (packed + self.BLOCKS, "7000", "row group 0 takes about 1280 "
+                 "bytes, and 1000 may be held beside the labels; write smaller "
+                 "row groups"),
+                (packed + self.BLOCKS, "11000", "2 blocks of 100 samples, which "
                  r"are mixed at a time, lie in row groups of up to \d+ bytes, "
                  "and 5000 may be held"),
                 ("csv:" + self.path("n.csv") + self.BLOCKS, "9000",
-                 "more than --data-memory")):
+                 "takes more than the 9000 bytes of --data-memory")):
             self.assertRegex(self.refused(
                 "train", "--data", data, *self.NUMBERS, *self.ONE,
                 "--data-memory", memory), why)

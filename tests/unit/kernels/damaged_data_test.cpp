@@ -194,4 +194,31 @@ BOOST_AUTO_TEST_CASE(damaged_images_never_crash) {
              });
 }
 
+// Symptom: a table that was read whole took all of the memory before it was
+// said that it is more than --data-memory.
+BOOST_AUTO_TEST_CASE(what_is_read_whole_ends_where_it_is_too_much) {
+  const Folder folder;
+  std::string clicks = "1";
+  for (int i = 0; i < 39; ++i)
+    clicks += "\t1";
+  // Lines after the first ones are damaged, and not looked at.
+  const auto many = [](const std::string& line, const std::string& head = "") {
+    std::string text = head;
+    for (int i = 0; i < 1000; ++i)
+      text += line + '\n';
+    return text + "x\n";
+  };
+  const auto table = folder.put("t", many("1,2,0", "a,b,y\n"));
+  troupe::ReadLimits limits;
+  limits.memory = 1000;
+  for (const auto& spec :
+       {"csv:" + table, "csv:" + table + "?columns=a:number,b:category,y:label",
+        "libsvm:" + folder.put("l", many("1 3:1 5:2")),
+        "criteo:" + folder.put("c", many(clicks))})
+    BOOST_TEST_CONTEXT(spec)
+  BOOST_CHECK_EXCEPTION(
+    troupe::load_data(troupe::parse_data_spec(spec), {}, limits),
+    troupe::InputError, says({"more than the 1000 bytes of --data-memory"}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
