@@ -3,20 +3,24 @@
 numbers by pandas' C reader, small TFRecords by tf.data, JPEGs by tf.data, by
 PyTorch's DataLoader with torchvision, from a folder and from tar files by the
 webdataset package, and by libjpeg-turbo alone; and, by Troupe alone, records of 1 KiB in random order, and training on ten times the memory
-that it may have for data. Turn by turn, and by processor time, since other
+that it may have for data, from a file and from an nginx on another core. Turn by turn, and by processor time, since other
 work may be on the machine. Peers are looked for where this Python finds
 packages:
 
     python3 -m venv build/sources && build/sources/bin/pip install pandas pyarrow tensorflow-cpu torch torchvision webdataset
     TROUPE=build/release/apps/troupe build/sources/bin/python tests/peers/data_sources.py
 
-Arguments: which of tables, records, pictures, random and larger; else all; pictures are
-read by one thread, or process, and by two. Prints a table. Status: 0, or 77 where no peer is installed.
+Arguments: which of tables, records, pictures, random, larger and store; else all; pictures are
+read by one thread, or process, and by two, and `larger` and `store` want to be
+on one core (`taskset -c 1`); store is left out where there is no nginx. Prints a
+table. Status: 0, or 77 where no peer is installed.
 """
 
 import json
 import os
 import resource
+import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -36,7 +40,8 @@ def imported(name):
         return None
 
 
-wanted = sys.argv[1:] or ["tables", "records", "pictures", "random", "larger"]
+wanted = sys.argv[1:] or ["tables", "records", "pictures", "random", "larger",
+                          "store"]
 pandas, pyarrow = map(imported, ("pandas", "pyarrow"))
 tensorflow, torchvision = map(imported, ("tensorflow", "torchvision"))
 webdataset = imported("webdataset")
@@ -375,37 +380,94 @@ def records_of_bytes(folder, count):
     return path
 
 
-def larger(folder):
-    """Training from memory and, with a tenth of it, from the file: sample by
-    sample, and by blocks."""
-    count = 400_000
-    data = "tfrecord:" + records_of_bytes(folder, count)
-    limit = count * 784 // 10
+def trained(folder, ways):
+    """{way: (samples a processor second, samples a second by the median step,
+    bytes resident)}, medians of turns; `ways`: {way: (specification, bytes for
+    data)}. What a start takes is in both of a run and a longer one."""
     summary = os.path.join(folder, "summary.json")
-    ways = {"memory": (data, 2 * count * 784), "samples": (data, limit),
-            "blocks": (data + "?shuffle=blocks&block=4096", limit)}
+    batch, short, long = 256, 100, 900
+
+    def run(spec, memory, steps):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [TROUPE, "train", "--data", spec, "--model", "mlp:784-512-256-10",
+             "--strategy", "one_device", "--steps", str(steps), "--epochs", "0",
+             "--global-batch", str(batch), "--data-memory", str(memory),
+             "--threads-per-device", "1", "--quiet", "--summary", summary],
+            check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with open(summary) as file:
+            done = json.load(file)
+        return (after.ru_utime + after.ru_stime - before.ru_utime
+                - before.ru_stime), done
     found = {way: [] for way in ways}
     for _ in range(ROUNDS):
         for way, (spec, memory) in ways.items():
-            subprocess.run(
-                [TROUPE, "train", "--data", spec, "--model",
-                 "mlp:784-512-256-10", "--strategy", "one_device", "--steps",
-                 "400", "--global-batch", "256", "--data-memory", str(memory),
-                 "--threads-per-device", "1", "--quiet", "--summary",
-                 summary], check=True, stdout=subprocess.DEVNULL)
-            with open(summary) as file:
-                done = json.load(file)
-            found[way].append((done["step_ms"]["p50"],
+            start, _ = run(spec, memory, short)
+            spent, done = run(spec, memory, long)
+            found[way].append((batch * (long - short) / (spent - start),
+                               1e3 * batch / done["step_ms"]["p50"],
                                done["peak_memory_bytes"]))
-    step, peak = ({way: statistics.median(x[i] for x in values)
-                   for way, values in found.items()} for i in (0, 1))
-    for way in ("samples", "blocks"):
-        print(f"| mlp:784-512-256-10, {count} records of 784 bytes, "
-              f"--data-memory {limit / 1e6:.0f} MB, {way} | "
-              f"{256e3 / step[way]:.5g} samples a second, "
-              f"{peak[way] / 1e6:.0f} MB resident | from memory: "
-              f"{256e3 / step['memory']:.5g}, {peak['memory'] / 1e6:.0f} MB | "
-              f"{step['memory'] / step[way]:.3f} |", flush=True)
+    return {way: tuple(statistics.median(x[i] for x in values)
+                       for i in range(3)) + (
+                (max(values)[0] - min(values)[0])
+                / statistics.median(values)[0],)
+            for way, values in found.items()}
+
+
+def print_trained(found):
+    rate, clock, peak, spread = found.pop("memory")
+    for way, (mine, by_clock, resident, own) in found.items():
+        print(f"| mlp:784-512-256-10, a tenth held, {way} | {mine:.5g} samples "
+              f"a processor second ({own:.1%}), {by_clock:.5g} by the clock, "
+              f"{resident / 1e6:.0f} MB resident | from memory: {rate:.5g} "
+              f"({spread:.1%}), {clock:.5g}, {peak / 1e6:.0f} MB | "
+              f"{mine / rate:.3f} |", flush=True)
+
+
+COUNT = 400_000
+BLOCKS = "?shuffle=blocks&block=4096"
+
+
+def larger(folder):
+    """Training from memory and, with a tenth of it, from the file: sample by
+    sample, and by blocks."""
+    data = "tfrecord:" + records_of_bytes(folder, COUNT)
+    tenth = COUNT * 784 // 10
+    print_trained(trained(folder, {
+        "memory": (data, 2 * COUNT * 784), "samples": (data, tenth),
+        "blocks": (data + BLOCKS, tenth)}))
+
+
+def store(folder):
+    """The same from an nginx, by blocks; it has core 0 for itself."""
+    os.chmod(folder, 0o755)
+    local = records_of_bytes(folder, COUNT)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    with open(os.path.join(folder, "nginx.conf"), "w") as file:
+        file.write(f"""
+daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error;
+events {{ worker_connections 256; }}
+http {{ access_log off; sendfile on; client_body_temp_path {folder}/b;
+  proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  server {{ listen 127.0.0.1:{port}; root {folder}; }} }}
+""")
+    nginx = subprocess.Popen(
+        ["taskset", "-c", "0", shutil.which("nginx"), "-c",
+         os.path.join(folder, "nginx.conf"), "-e",
+         os.path.join(folder, "error")])
+    try:
+        time.sleep(1)
+        there = f"tfrecord:http://127.0.0.1:{port}/{os.path.basename(local)}"
+        print_trained(trained(folder, {
+            "memory": ("tfrecord:" + local, 2 * COUNT * 784),
+            "blocks from nginx": (there + BLOCKS, COUNT * 784 // 10)}))
+    finally:
+        nginx.terminate()
+        nginx.wait(10)
 
 
 def random_access(folder):
@@ -438,12 +500,13 @@ def random_access(folder):
     with open(rows) as file:
         row, = json.load(file)
     print(f"| tfrecord, 1 KiB in random order | "
-          f"{row['samples_per_second'] / 1e3:.4g} k records "
-          f"({row['spread']:.0%}), wall clock | | |")
+          f"{row['samples_per_processor_second'] / 1e3:.4g} k records a "
+          f"processor second, {row['samples_per_second'] / 1e3:.4g} by the "
+          f"clock ({row['spread']:.0%}) | | |")
 
 
 def main():
-    if wanted != ["larger"] and not (pandas or tensorflow or torchvision):
+    if not {"larger", "store"} & set(wanted) and not (pandas or tensorflow or torchvision):
         print("skipped: none of pandas, tensorflow and torchvision is "
               "installed")
         return 77
@@ -461,6 +524,8 @@ def main():
             random_access(folder)
         if "larger" in wanted:
             larger(folder)
+        if "store" in wanted and shutil.which("nginx"):
+            store(folder)
     return 0
 
 
