@@ -250,11 +250,12 @@ void check_hosts(const Strikes& strikes, const Settings& job,
   if (!std::ranges::all_of(strikes.kinds(), is_of_hosts))
     throw UsageError("host-kill, host-cut and host-slow strike a job whose "
                      "roles are started one by one: leave out the other kinds");
-  if (has_model_part(plan.owner_kind))
+  if (has_model_part(plan.owner_kind) || plan.paired)
     throw UsageError("host-kill, host-cut and host-slow place workers and "
                      "shards as yet, and --strategy "
                      + to_string(plan.strategy)
-                     + " has neither: leave them out");
+                     + (plan.paired ? " has them in pairs" : " has neither")
+                     + ": leave them out");
   if (job.job.data_access.readers > 0)
     throw UsageError("host-kill, host-cut and host-slow place workers and "
                      "shards as yet: leave out the job's --readers");
@@ -293,10 +294,6 @@ void run_on_hosts(const Settings& settings, const Settings& job,
 
 ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
                                const Plan& plan, const Files& files) {
-  if (plan.paired)
-    throw UsageError("troupe chaos strikes workers and shards that are "
-                     "processes of their own as yet, and --strategy "
-                     "fully_sharded has them in pairs: use another strategy");
   Strikes strikes{settings.chaos, plan};
   ChaosEvidence evidence;
   evidence.asked = strikes.faults();

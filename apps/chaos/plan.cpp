@@ -52,14 +52,12 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
     readers_(static_cast<uint32_t>(plan.of_kind(RoleKind::reader).size())),
     chain_(plan.chain),
     pair_(plan.dense_reduced && workers_ == 2),
+    paired_(plan.paired),
     kinds_(std::move(kinds)),
     random_(seed) {
   for (auto kind : kinds_) {
     auto& cases = cases_[static_cast<size_t>(kind)];
-    if (is_of_workers(kind) && computing_ != RoleKind::worker)
-      throw UsageError("--kinds " + to_string(kind)
-                       + ": strikes workers, and the job's --strategy "
-                       + to_string(plan.strategy) + " has none; leave it out");
+    check(kind, plan);
     if (kind == ChaosKind::kill)
       add_deaths(cases);
     else
@@ -70,6 +68,20 @@ ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
                          "give it more workers");
   }
   add_turns_of_deaths();
+}
+
+void ChaosPlan::check(ChaosKind kind, const Plan& plan) const {
+  if (!is_of_workers(kind))
+    return;
+  const auto name = "--kinds " + to_string(kind);
+  if (computing_ != RoleKind::worker)
+    throw UsageError(name + ": strikes workers, and the job's --strategy "
+                     + to_string(plan.strategy) + " has none; leave it out");
+  if (paired_)
+    throw UsageError(name
+                     + ": strikes workers that have whole leaves as yet, "
+                       "and those of the job's --strategy "
+                     + to_string(plan.strategy) + " have not; leave it out");
 }
 
 void ChaosPlan::add_turns_of_deaths() {
@@ -96,16 +108,19 @@ void ChaosPlan::add_deaths(std::vector<Case>& cases) const {
   } else {
     for (auto phase : {pull, compute, push})
       cases.push_back({phase, computing_});
-    for (auto phase : {pull, reduce, copy})
+    for (auto phase : {pull, reduce})
       cases.push_back({phase, RoleKind::shard});
+    if (!paired_ || chain_ > 1) // who has its memory is sent no copy
+      cases.push_back({copy, RoleKind::shard});
     if (chain_ > 1)
       cases.push_back({forward, RoleKind::shard});
   }
   cases.push_back({at_once, RoleKind::coordinator});
   if (readers_ > 0)
     cases.push_back({at_once, RoleKind::reader});
-  if (workers_ + owners_ > 1) {
+  if (workers_ + owners_ > 1)
     cases.push_back({seal, RoleKind::coordinator});
+  if (paired_ ? workers_ >= 2 * chain_ : workers_ + owners_ > 1) {
     cases.push_back({seal, computing_});
     if (owners_ > 0)
       cases.push_back({seal, RoleKind::shard});
@@ -130,8 +145,8 @@ void ChaosPlan::add_survived(ChaosKind kind, std::vector<Case>& cases) const {
   } else if (is_of_proxy(kind)) {
     if (!alone || !is_of_links(kind))
       cases.push_back({at_once, computing_});
-    if (owners_ > 0)
-      cases.push_back({at_once, RoleKind::shard});
+    if (owners_ > 0 && !(paired_ && kind == ChaosKind::slow_control))
+      cases.push_back({at_once, RoleKind::shard}); // a process has one proxy
   } else if (owners_ > 0) {
     for (auto phase : {pull, compute, push})
       cases.push_back({phase, computing_});
@@ -190,10 +205,20 @@ uint32_t ChaosPlan::draw_amount(ChaosKind kind) {
 RoleId ChaosPlan::any(RoleKind kind) {
   if (kind == RoleKind::coordinator)
     return {kind, 0};
-  const auto count = kind == RoleKind::shard    ? owners_ * chain_
+  const auto count = kind == RoleKind::shard ? owners_ * (paired_ ? 1 : chain_)
                      : kind == RoleKind::reader ? readers_
                                                 : workers_;
   return {kind, static_cast<uint32_t>(draw(0, count - 1))};
+}
+
+bool ChaosPlan::apart(RoleId one, RoleId other) const {
+  const bool leads = one.kind == RoleKind::coordinator
+                     || other.kind == RoleKind::coordinator;
+  if (!paired_ || leads)
+    return chain_of(one) != chain_of(other);
+  // A slice's replicas are in processes that follow one another.
+  const auto ahead = (other.index + workers_ - one.index) % workers_;
+  return std::min(ahead, workers_ - ahead) >= chain_;
 }
 
 /// Workers count as chains of one, and so does the coordinator; but two that
@@ -241,7 +266,7 @@ ChaosPlan::Strike ChaosPlan::draw_strike(uint64_t most) {
   if (phase != seal)
     return strike;
   auto other = role;
-  while (chain_of(other) == chain_of(role))
+  while (!apart(role, other))
     other = any(owners_ > 0 && draw(0, 1) == 1 ? RoleKind::shard : computing_);
   strike.wishes.push_back({other, {at_once}, 0});
   return strike;
@@ -251,7 +276,8 @@ bool ChaosPlan::redirect(Strike& strike) const {
   auto& role = strike.wishes.front().role;
   if (role.kind != RoleKind::shard || chain_ < 2)
     return false;
-  role.index = (role.index + owners_) % (owners_ * chain_);
+  role.index = paired_ ? (role.index + 1) % owners_
+                       : (role.index + owners_) % (owners_ * chain_);
   return true;
 }
 

@@ -61,6 +61,8 @@ private:
     StepPhase phase;
     RoleKind kind;
   };
+  /// Errors: UsageError where the kind is none for such a job.
+  void check(ChaosKind kind, const Plan& plan) const;
   void add_deaths(std::vector<Case>& cases) const;
   void add_survived(ChaosKind kind, std::vector<Case>& cases) const;
   /// One more turn for each case of deaths whose phase no other kind has.
@@ -68,6 +70,8 @@ private:
   uint32_t draw_amount(ChaosKind kind);
   Strike draw_strike(uint64_t most);
   RoleId any(RoleKind kind);
+  /// Whether the job bears that both are down at once.
+  bool apart(RoleId one, RoleId other) const;
   uint32_t chain_of(RoleId role) const;
   uint64_t draw(uint64_t low, uint64_t high);
 
@@ -76,7 +80,8 @@ private:
   uint32_t owners_;    ///< chains of shards
   uint32_t readers_;
   uint32_t chain_;
-  bool pair_; ///< the workers are two, and keep the dense variables
+  bool pair_;   ///< the workers are two, and keep the dense variables
+  bool paired_; ///< worker K and shard K are one process
   std::vector<ChaosKind> kinds_;
   std::array<std::vector<Case>, chaos_kinds> cases_; ///< by kind
   std::array<size_t, chaos_kinds> next_case_{};

@@ -1,5 +1,6 @@
 #include "apps/chaos/run.hpp"
 
+#include "actors/certificates/member_name.hpp"
 #include "kernels/base/error.hpp"
 
 #include <chrono>
@@ -60,6 +61,7 @@ ChaosRun::ChaosRun(LaunchedJob& job, const Plan& plan,
                    const std::string& journal, FaultProxy* proxy)
   : job_(job),
     chain_(plan.chain),
+    paired_(plan.paired),
     link_ends_(ends_of(plan)),
     journal_(journal, plan),
     processes_(job.launcher()),
@@ -104,7 +106,7 @@ std::vector<FaultAnswer> ChaosRun::send(FaultInjector& injector,
       inside.push_back({wish.role, wish.phases, wish.after,
                         static_cast<FaultKind>(wish.kind), wish.amount});
       if (wish.kind == ChaosKind::stop)
-        waker_.expect(to_string(wish.role), milliseconds{wish.amount});
+        waker_.expect(process_of(wish.role), milliseconds{wish.amount});
     }
   processes_.look(); // before several look at what it has found
   std::vector<std::future<FaultAnswer>> outside;
@@ -122,6 +124,12 @@ std::vector<FaultAnswer> ChaosRun::send(FaultInjector& injector,
     answers.push_back(is_from_outside(wish) ? (from_outside++)->get()
                                             : *from_inside++);
   return answers;
+}
+
+std::string ChaosRun::process_of(RoleId role) const {
+  return paired_ && role.kind != RoleKind::coordinator
+           ? to_string(MemberName{MemberName::Kind::sharded, role.index})
+           : to_string(role);
 }
 
 FaultAnswer ChaosRun::strike_from_outside(const ChaosWish& wish) {
@@ -228,6 +236,7 @@ void ChaosRun::tell(ChaosEvidence& evidence, uint32_t virtual_ranks) {
   evidence.before = before_;
   evidence.after = after_;
   evidence.link_ends = link_ends_;
+  evidence.paired = paired_;
   const auto left = processes_.left(leave_ms);
   evidence.left.insert(evidence.left.end(), left.begin(), left.end());
   journal_.read();

@@ -49,12 +49,15 @@ private:
   std::optional<RoleProcesses::Holdings> count_settled();
   std::vector<FaultAnswer> send(FaultInjector& injector, ChaosStrike& strike);
   FaultAnswer strike_from_outside(const ChaosWish& wish);
+  /// Of the process that plays the role.
+  std::string process_of(RoleId role) const;
   FaultAnswer stop_coordinator(const ChaosWish& wish);
   /// Returns false where it was over before.
   bool end_job(const ChaosWish& wish);
 
   LaunchedJob& job_;
   uint32_t chain_;
+  bool paired_;        ///< worker K and shard K are one process
   uint64_t link_ends_; ///< as ChaosEvidence
   FollowedJournal journal_;
   RoleProcesses processes_;

@@ -67,13 +67,14 @@ void judge_losses(const ChaosEvidence& evidence, Failures& failures) {
   for (const auto& fault : evidence.faults) {
     if (fault.role.kind == RoleKind::reader)
       continue; // it is in no epoch: nothing has to recover
+    const bool leads = fault.role.kind == RoleKind::coordinator;
+    const uint64_t members = evidence.paired && !leads ? 2 : 1;
     if (loses_role(fault.kind)) {
-      ++killed;
-      coordinator_died = coordinator_died
-                         || fault.role.kind == RoleKind::coordinator;
+      killed += members;
+      coordinator_died = coordinator_died || leads;
     } else if (fault.kind == ChaosKind::stop && fault.amount > borne_pause_ms
-               && fault.role.kind != RoleKind::coordinator)
-      ++may_be_lost;
+               && !leads)
+      may_be_lost += members;
   }
   if (evidence.faults.size() < evidence.asked)
     failures.push_back(std::to_string(evidence.faults.size()) + " of "

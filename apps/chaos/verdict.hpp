@@ -36,6 +36,7 @@ struct ChaosEvidence {
   std::vector<ChaosEnding> endings;
   nlohmann::ordered_json summary;
   nlohmann::ordered_json undisturbed; ///< summary; null: nothing to compare
+  bool paired = false;        ///< a worker dies with the shard of its number
   uint64_t lacked_memory = 0; ///< roles that were said to have had too little
   /// Virtual ranks of the workers that were lost, when they were; none: not to
   /// be compared.

@@ -73,6 +73,50 @@ BOOST_AUTO_TEST_CASE(stages_and_tensor_members_are_struck_in_each_phase) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(of_pairs_no_two_of_one_chain_are_down_at_once) {
+  using enum ChaosKind;
+  JobOptions options;
+  options.model = "mlp:784-8-8-10";
+  options.strategy = Strategy::fully_sharded;
+  options.virtual_ranks = 8;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  for (const auto& [workers, chain] :
+       {std::pair{2u, 1u}, std::pair{3u, 2u}, std::pair{5u, 2u}}) {
+    options.workers = workers;
+    options.chain = chain;
+    const auto plan = Job{options, 64}.plan;
+    ChaosPlan chaos{plan, 1, {kill, stop, cut, slow_control}};
+    std::map<ChaosKind, std::set<StepPhase>> phases;
+    bool redirected = false;
+    for (int i = 0; i < 400; ++i) {
+      auto strike = chaos.next(9);
+      std::vector<uint32_t> members;
+      for (const auto& wish : strike.wishes) {
+        if (wish.role.kind == RoleKind::coordinator)
+          continue;
+        BOOST_TEST(wish.role.index < workers);
+        members.push_back(wish.role.index);
+        phases[wish.kind].insert(wish.phases.back());
+        BOOST_TEST(
+          (wish.kind != slow_control || wish.role.kind == RoleKind::worker));
+      }
+      if (members.size() == 2) {
+        const auto ahead = (members[0] + workers - members[1]) % workers;
+        BOOST_TEST(std::min(ahead, workers - ahead) >= chain);
+      }
+      redirected = chaos.redirect(strike) || redirected;
+      BOOST_TEST((strike.wishes.front().role.kind == RoleKind::coordinator
+                  || strike.wishes.front().role.index < workers));
+    }
+    BOOST_TEST(redirected == (chain > 1));
+    BOOST_TEST(phases[kill].contains(StepPhase::copy) == (chain > 1));
+    BOOST_TEST(phases[kill].contains(StepPhase::seal)
+               == (workers >= 2 * chain));
+    BOOST_CHECK_THROW((ChaosPlan{plan, 1, {nan}}), UsageError);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(readers_are_killed_and_stopped_too) {
   using enum ChaosKind;
   JobOptions options;

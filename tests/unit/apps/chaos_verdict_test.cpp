@@ -73,6 +73,19 @@ BOOST_AUTO_TEST_CASE(each_thing_that_is_lost_fails_it) {
   BOOST_TEST(failure_of(counted) == "an update was lost or applied twice");
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_is_lost_with_the_shard_of_its_process) {
+  auto paired = good();
+  paired.paired = true;
+  BOOST_TEST(failure_of(paired) == "2 losses for 4 deaths");
+  auto& recoveries = paired.summary["recoveries"];
+  recoveries.push_back(recoveries[0]);
+  recoveries.push_back(recoveries[1]);
+  BOOST_TEST(judge(paired).at("verdict") == "passed");
+  recoveries.push_back(recoveries[0]);
+  BOOST_TEST(failure_of(paired)
+             == "1 roles were lost that no fault had struck");
+}
+
 BOOST_AUTO_TEST_CASE(who_reads_and_dies_is_no_loss_of_the_job) {
   auto readers = good();
   readers.asked = 4;
