@@ -58,11 +58,14 @@ class WhatIf(OwnFolder):
         self.check_what_if(r"With worker:1 as fast as worker:\d",
                            [*served, "--workers", "3", *slow],
                            [*served, "--workers", "3"])
-        staged = ["--strategy", "pipeline", "--stages", "2", "--processes",
-                  "--schedule", "1f1b", "--split-at", "flops", "--steps", "12"]
-        self.check_what_if("With stage:1 as fast as stage:0",
-                           [*staged, "--model", "sleep:10ms+30ms-64"],
-                           [*staged, "--model", "sleep:10ms+10ms-64"])
+        # Few micro-batches: a long wait for the first of them.
+        for schedule, ranks in (("1f1b", "4"), ("zero_bubble", "2")):
+            staged = ["--strategy", "pipeline", "--stages", "2", "--processes",
+                      "--schedule", schedule, "--split-at", "flops", "--steps",
+                      "12", "--virtual-ranks", ranks]
+            self.check_what_if("With stage:1 as fast as stage:0",
+                               [*staged, "--model", "sleep:10ms+30ms-64"],
+                               [*staged, "--model", "sleep:10ms+10ms-64"])
 
 
 if __name__ == "__main__":
