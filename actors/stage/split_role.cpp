@@ -287,26 +287,29 @@ void SplitRole::do_what_is_due() {
   }
 }
 
-/// What is due and was not done lacks something of another role. Of gradients
-/// that peers sum the whole time is booked, by complete_if_there().
+/// What is due and was not done lacks something of another role.
 void SplitRole::book_wait() {
   using enum StageCourse::Phase;
   const auto phase = course_.phase();
+  const bool for_peers = phase == adding || phase == taking;
   const bool waits = course_.is_due()
-                     && (phase == passing || phase == summing
+                     && (for_peers || phase == passing || phase == summing
                          || phase == scaling);
-  if (!waits)
+  if (!waits) {
     end_wait();
-  else if (!waiting_)
+  } else if (!waiting_) {
     waiting_ = Clock::now();
+    waits_for_peers_ = for_peers;
+  }
 }
 
+/// Of gradients that peers sum complete_if_there() records the whole time.
 void SplitRole::end_wait() {
   if (!waiting_)
     return;
   const auto end = Clock::now();
   waited_ += end - *waiting_;
-  if (context_.flight && end - *waiting_ >= shortest_wait)
+  if (context_.flight && !waits_for_peers_ && end - *waiting_ >= shortest_wait)
     context_.flight->record(Activity::receive, *waiting_, end,
                             course_.version() + 1);
   waiting_.reset();

@@ -165,8 +165,9 @@ private:
   uint64_t wanted_ = ~uint64_t{0};  ///< a version to show
   Clock::time_point began_;
   Clock::time_point summing_;
-  std::optional<Clock::time_point> waiting_; ///< since when, for what crosses
-  Clock::duration waited_{};                 ///< of the step, so far
+  std::optional<Clock::time_point> waiting_; ///< since when, for what comes
+  bool waits_for_peers_ = false; ///< for what they have of the gradient
+  Clock::duration waited_{};     ///< of the step, so far
 };
 
 } // namespace troupe

@@ -104,10 +104,10 @@ int run_data_info(const Settings& settings) {
         "a decimal point\n",
         in_quotes(column.name()).c_str(), in_quotes(text).c_str());
   if (survey.guessed)
-    std::printf(
-      "\nthe label is taken to be the last column, %s; another one by "
-      "label=NAME behind the file's name\n",
-      in_quotes(survey.label).c_str());
+    std::printf("\nthe label is taken to be %s, the last column of which "
+                "nothing is said; "
+                "another one by label=NAME behind the file's name\n",
+                in_quotes(survey.label).c_str());
   if (!survey.trouble.empty())
     throw InputError(settings.job.data + ": " + survey.trouble);
   print_epochs(survey.rows, settings.job.global_batch);

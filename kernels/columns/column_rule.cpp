@@ -383,15 +383,13 @@ std::string to_text(const std::vector<ColumnRule>& rules) {
   return text;
 }
 
-void check_column_rules(const std::vector<ColumnRule>& rules) {
+void check_some_column_rules(const std::vector<ColumnRule>& rules) {
   std::set<std::string> names;
   const ColumnRule* label = nullptr;
-  bool learns = false;
   for (const auto& rule : rules) {
     if (!names.insert(rule.name).second)
       throw UsageError("columns: names " + in_quotes(rule.name)
                        + " twice; keep one");
-    learns = learns || rule.has_feature() || rule.has_id();
     if (!rule.is_label())
       continue;
     if (label != nullptr)
@@ -399,10 +397,16 @@ void check_column_rules(const std::vector<ColumnRule>& rules) {
                        + in_quotes(rule.name) + " are the label; keep one");
     label = &rule;
   }
-  if (label == nullptr)
+}
+
+void check_column_rules(const std::vector<ColumnRule>& rules) {
+  check_some_column_rules(rules);
+  if (std::ranges::none_of(rules, &ColumnRule::is_label))
     throw UsageError("columns: none is the label; add NAME:label for classes "
                      "or NAME:target for a number");
-  if (!learns)
+  if (std::ranges::none_of(rules, [](const ColumnRule& rule) {
+        return rule.has_feature() || rule.has_id();
+      }))
     throw UsageError("columns: there is nothing to learn from; add "
                      "NAME:number, category, id or date");
 }

@@ -96,8 +96,10 @@ std::string to_text(const ColumnRule& rule);
 /// Errors: InputError with file and line.
 std::vector<ColumnRule> read_column_rules(const std::string& path);
 
-/// Errors: UsageError (a name twice, no label or several, nothing to learn
-/// from).
+/// Of rules that need not name all columns. Errors: UsageError (a name twice,
+/// several labels).
+void check_some_column_rules(const std::vector<ColumnRule>& rules);
+/// Errors: UsageError, besides (no label, nothing to learn from).
 void check_column_rules(const std::vector<ColumnRule>& rules);
 
 /// Text with %XX for each byte that `kept` does not take.

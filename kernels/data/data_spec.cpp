@@ -168,7 +168,7 @@ DataSpec parse_surveyed_spec(const std::string& text) {
                    "NAME:label for classes, NAME:target for a number");
   if (columns && !columns->starts_with('@')) {
     try {
-      parse_column_rules(*columns);
+      check_some_column_rules(parse_column_rules(*columns));
     } catch (const UsageError& mistake) {
       refuse(result, mistake.what());
     }

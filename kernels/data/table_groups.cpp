@@ -340,7 +340,8 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
   if (labels_bytes > all_memory)
     throw InputError(out.name + ": labels of " + std::to_string(table.rows)
                      + " rows take " + std::to_string(labels_bytes)
-                     + " bytes, more than --data-memory; raise it");
+                     + " bytes, and " + std::to_string(all_memory)
+                     + " may be held; raise --data-memory");
   const auto memory = all_memory - labels_bytes;
   for (const auto& part : table.parts)
     if (part.rows > memory / row_bytes)
@@ -353,7 +354,7 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
                          "--data-memory");
   const auto groups = std::make_shared<TableGroups>(
     of_parts, limits, table.parts, row_bytes, memory);
-  const auto first = groups->part(0);
+  auto first = groups->part(0);
   out.shape = first->shape;
   out.columns = first->columns;
   std::shared_ptr<TableColumns> columns;
@@ -364,6 +365,7 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
     columns->groups = groups;
     out.table = columns;
   }
+  first.reset(); // it is not held beside others
   LeftLabels labels{spec, limits, table, columns.get(), memory, out};
   if (!labels.take_indexes()) {
     for (size_t i = 0; i < table.parts.size(); ++i)

@@ -109,7 +109,7 @@ public:
         spec_.options.emplace_back("sep", std::move(sep));
     first_file_ = files.front();
     if (const auto columns = option(spec, "columns"))
-      given_ = columns->starts_with('@') ? read_column_rules(columns->substr(1))
+      given_ = columns->starts_with('@') ? rules_in(columns->substr(1))
                                          : parse_column_rules(*columns);
     rows_.emplace(spec_, files);
   }
@@ -183,6 +183,16 @@ private:
       return;
     }
     spec_.options.emplace_back("header", "false");
+  }
+
+  static std::vector<ColumnRule> rules_in(const std::string& path) {
+    auto rules = read_column_rules(path);
+    try {
+      check_some_column_rules(rules);
+    } catch (const UsageError& mistake) {
+      throw InputError(path + ": " + mistake.what());
+    }
+    return rules;
   }
 
   /// What columns= says of a column; null: nothing.

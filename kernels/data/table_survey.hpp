@@ -16,7 +16,8 @@ struct TableSurvey {
   std::vector<ColumnSurvey> columns;
   std::vector<ColumnRule> proposal; ///< for each column
   std::string label;                ///< the column that is to be learnt
-  bool guessed = false; ///< it is the last one, and its name says nothing
+  /// It is the last one that columns= does not name, and its name says nothing.
+  bool guessed = false;
   struct Stray {
     std::string column;
     std::string text;

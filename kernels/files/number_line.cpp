@@ -106,7 +106,7 @@ bool NumberLine::find_ends(std::string_view line, size_t fields) {
   text_.resize(std::max(text_.size(), room_before + line.size() + step));
   ends_.resize(std::max(ends_.size(), fields + step));
   auto* text = text_.data() + room_before;
-  std::memcpy(text, line.data(), line.size());
+  std::ranges::copy(line, text);
   const auto separator = _mm_set1_epi8(separator_);
   auto* ends = ends_.data();
   size_t found = 0;

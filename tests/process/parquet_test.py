@@ -389,7 +389,7 @@ class Parquet(OwnFolder):
         for data, memory, why in (
                 (packed, "9000", "add shuffle=blocks"),
                 (packed + self.BLOCKS, "5000", "labels of 1500 rows take 6000 "
-                 "bytes, more than --data-memory; raise it"),
+                 "bytes, and 5000 may be held; raise --data-memory"),
                 (packed + self.BLOCKS, "7000", "row group 0 takes about 1280 "
                  "bytes, and 1000 may be held beside the labels; write smaller "
                  "row groups"),

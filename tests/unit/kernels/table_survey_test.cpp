@@ -88,6 +88,12 @@ BOOST_AUTO_TEST_CASE(columns_that_are_given_stay) {
   BOOST_CHECK_EXCEPTION(survey(table, "?columns=plans:label"),
                         troupe::InputError,
                         says({"no column \"plans\"", "columns="}));
+  for (const auto& [columns, why] :
+       {std::pair{"plan:label,y:target", "both \"plan\" and \"y\""},
+        {"*:label", "makes every column a label"},
+        {"age:number,age:category", "\"age\" twice"}})
+    BOOST_CHECK_EXCEPTION(survey(table, std::string{"?columns="} + columns),
+                          troupe::UsageError, says({"columns", why}));
   BOOST_CHECK_EXCEPTION(survey(table, "?columns=plan:label&label=y"),
                         troupe::UsageError, says({"label=", "columns="}));
 }
