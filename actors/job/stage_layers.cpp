@@ -3,6 +3,7 @@
 #include "actors/job/stage_memory.hpp"
 #include "actors/job/tensor_layers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/graph/forward_flops.hpp"
 #include "kernels/graph/sleep_model.hpp"
 #include "kernels/graph/stages.hpp"
 #include "strategies/stage_cuts.hpp"
@@ -386,6 +387,7 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
   if (!found)
     too_few(options, graph, shape);
   const auto& begins = *found;
+  const auto again = flops_again(options, graph);
   std::vector<StageLayers> stages;
   for (uint32_t k = 0; k < begins.size(); ++k) {
     StageLayers stage;
@@ -396,13 +398,27 @@ std::vector<StageLayers> stage_layers(const JobOptions& options,
     stage.last = graph.ops[stage.end - 1].name;
     stage.variables = part_of(graph, {stage.begin, stage.end}).kept;
     for (auto op = stage.begin; op < stage.end; ++op)
-      stage.flops += graph.flops_of(op);
+      stage.flops += graph.flops_of(op) + again[op];
     stage.bytes_in = bytes_forward(graph, stage.begin, 1);
     stage.bytes_back = bytes_back(graph, stage.begin, 1);
     stage.in_flight = chunk_peak(shape, k % shape.stages, k / shape.stages);
     stages.push_back(std::move(stage));
   }
   return stages;
+}
+
+std::vector<uint64_t> flops_again(const JobOptions& options,
+                                  const Graph& graph) {
+  std::vector<uint64_t> flops(graph.ops.size(), 0);
+  if (options.schedule.recompute == "none")
+    return flops;
+  const auto named = recomputes_layers(options)
+                       ? layers_again(options, graph)
+                       : std::vector<uint32_t>(flops.size(), 1);
+  for (size_t op = 0; op < flops.size(); ++op)
+    if (named[op] != 0)
+      flops[op] = forward_flops(graph, graph.ops[op]);
+  return flops;
 }
 
 std::string cuts_of(const std::vector<StageLayers>& layers) {

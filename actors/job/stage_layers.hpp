@@ -41,6 +41,11 @@ std::vector<StageLayers>
 stage_layers(const JobOptions& options, const Graph& graph, uint32_t rows,
              const std::vector<OperatorTime>& times = {});
 
+/// FLOPs of a sample that are taken again before its backward passes, by
+/// operator.
+std::vector<uint64_t> flops_again(const JobOptions& options,
+                                  const Graph& graph);
+
 /// Where they are cut, as `split_at` names it.
 std::string cuts_of(const std::vector<StageLayers>& layers);
 

@@ -1,5 +1,6 @@
 #include "actors/job/tensor_layers.hpp"
 
+#include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_mesh.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/graph/sleep_model.hpp"
@@ -50,8 +51,12 @@ std::vector<TensorShare> tensor_shares(const JobOptions& options,
   std::vector<OpRun> runs;
   for (uint32_t i = 0; i < stages.size(); ++i)
     runs.push_back({stages[i].begin, stages[i].end, i % mesh.stages});
-  auto shares = tensor_shares(tensor_ops(graph), mesh.tensor,
-                              options.cut.virtual_slices, runs);
+  auto ops = tensor_ops(graph);
+  const auto again = flops_again(options, graph);
+  for (size_t op = 0; op < ops.size(); ++op)
+    ops[op].flops += again[op];
+  auto shares = tensor_shares(ops, mesh.tensor, options.cut.virtual_slices,
+                              runs);
   for (uint32_t place = 0; place < shares.size(); ++place)
     if (shares[place].shows.empty())
       throw UsageError("--mesh " + to_string(mesh) + ": stage "

@@ -145,10 +145,11 @@ std::vector<Flag> bench_flags() {
                        [](Settings& s, const std::string& value) {
                          s.bench.pass_ms = whole_list(value, 10'000);
                        }));
-  flags.push_back(flag(on_pipeline, "recompute", "NAME", "none",
+  flags.push_back(flag(on_pipeline, "recompute", "NAME,…", "none",
                        "stages keep all activations: none; or compute them "
-                       "again: full",
-                       choice(FIELD(bench.recompute), {"none", "full"}).set));
+                       "again: full; or those of some layers: wait_0, …, one "
+                       "for each part",
+                       text(FIELD(bench.recompute)).set));
   flags.push_back(flag(on_pipeline, "steps", "N", "9", "steps of each run",
                        whole(FIELD(bench.pipeline_steps), 3, 1'000).set));
   return flags;

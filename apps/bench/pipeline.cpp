@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -20,13 +20,14 @@ namespace {
 
 constexpr double pipeline_bar = 0.03;
 /// A pass forward, and the two halves of one backward.
-constexpr double wait_passes = 3;
-constexpr double wait_passes_again = 4;
+constexpr uint64_t wait_passes = 3;
 
 /// A job of stages that wait, and how long each does in a pass.
 struct PipelineCase {
   JobOptions job;
   std::vector<uint32_t> ms; ///< by part: of the stages' chunks, in order
+  /// By part: whether it is computed again; nothing where the schedule is none.
+  std::vector<uint8_t> again;
 };
 
 /// "sleep:5ms+5ms", of one stage "sleep:5ms+0ms": it has to be cut somewhere.
@@ -72,7 +73,25 @@ PipelineCase pipeline_case(const BenchOptions& bench,
   job.epochs = 0;
   job.steps = bench.pipeline_steps;
   job.eval_every = 0;
+  if (mistake_of(pipeline_shape(job, micro_batches)))
+    return out;
+  const Job made{job, micro_batches};
+  for (uint32_t part = 0; part < parts; ++part) {
+    const auto options = stage_options(made.options, made.graph, part, 1,
+                                       Precision::float32);
+    out.again.push_back(
+      options.recompute
+      || (!options.layers.empty() && options.layers[part] != 0));
+  }
   return out;
+}
+
+/// Milliseconds of a step in which stages wait instead of computing.
+double waited_ms(const PipelineCase& one) {
+  uint64_t sum = 0;
+  for (size_t part = 0; part < one.ms.size(); ++part)
+    sum += (wait_passes + one.again[part]) * one.ms[part];
+  return static_cast<double>(sum * one.job.virtual_ranks);
 }
 
 nlohmann::json pipeline_summary(const JobOptions& job, JobData& data) {
@@ -101,8 +120,10 @@ void verify_stages(const PipelineCase& one, const nlohmann::json& summary,
 /// What the schedule says: stages' shares of a step, and what they hold.
 PipelineTimes expected_times(const PipelineCase& one) {
   std::vector<PartCost> costs;
-  for (uint64_t ms : one.ms)
-    costs.push_back({ms, ms, ms});
+  for (size_t part = 0; part < one.ms.size(); ++part) {
+    const uint64_t ms = one.ms[part];
+    costs.push_back({ms, ms, ms, one.again[part] != 0 ? ms : 0});
+  }
   return play_pipeline(pipeline_shape(one.job, one.job.virtual_ranks), costs);
 }
 
@@ -110,11 +131,7 @@ nlohmann::json measure_pipeline(const PipelineCase& one, JobData& data) {
   const auto summary = pipeline_summary(one.job, data);
   verify_stages(one, summary, data);
   const double step_ms = summary["step_ms"]["p50"];
-  const bool again = one.job.schedule.recompute == "full";
-  const auto waited = (again ? wait_passes_again : wait_passes)
-                      * one.job.virtual_ranks
-                      * std::accumulate(one.ms.begin(), one.ms.end(), 0.0);
-  const auto idle = 1 - waited / (one.job.stages * step_ms);
+  const auto idle = 1 - waited_ms(one) / (one.job.stages * step_ms);
   const auto want = expected_times(one);
   const bool met = std::abs(idle - want.idle_share) <= pipeline_bar;
   const auto most = *std::ranges::max_element(want.activation_peak);
@@ -146,6 +163,14 @@ nlohmann::json measure_pipeline(const PipelineCase& one, JobData& data) {
 int run_bench_pipeline(const Settings& settings) {
   select_isa("auto");
   const auto& bench = settings.bench;
+  std::vector<PipelineCase> cases;
+  for (const auto& schedule : bench.schedules)
+    for (auto stages : bench.stages)
+      for (auto micro_batches : bench.micro_batches) {
+        auto one = pipeline_case(bench, schedule, stages, micro_batches);
+        if (!one.again.empty()) // interleaved: micro-batches go in groups
+          cases.push_back(std::move(one));
+      }
   std::printf(
     "pipelines of stages that wait instead of computing, with the roles and "
     "messages of a\nreal run in this process: a pass, forward or a half of "
@@ -160,16 +185,11 @@ int run_bench_pipeline(const Settings& settings) {
   std::printf("%-12s %6s %6s %10s %10s %10s %8s %8s %s\n", "schedule", "stages",
               "micro", "step ms", "idle", "schedule", "points", "held", "met");
   nlohmann::json rows = nlohmann::json::array();
-  for (const auto& schedule : bench.schedules)
-    for (auto stages : bench.stages)
-      for (auto micro_batches : bench.micro_batches) {
-        const auto one = pipeline_case(bench, schedule, stages, micro_batches);
-        if (mistake_of(pipeline_shape(one.job, micro_batches)))
-          continue; // interleaved: micro-batches go in groups
-        auto data = load_job_data(one.job);
-        data.eval = nullptr;
-        rows.push_back(measure_pipeline(one, data));
-      }
+  for (const auto& one : cases) {
+    auto data = load_job_data(one.job);
+    data.eval = nullptr;
+    rows.push_back(measure_pipeline(one, data));
+  }
   if (!settings.json.empty()) {
     const auto text = rows.dump(2) + "\n";
     write_atomically(settings.json, {std::as_bytes(std::span{text})});

@@ -1,5 +1,7 @@
 #include "kernels/graph/graph.hpp"
 
+#include "kernels/graph/forward_flops.hpp"
+
 #include <array>
 
 namespace troupe {
@@ -82,9 +84,6 @@ uint32_t min_rows(const Graph& graph) {
   return 1;
 }
 
-namespace {
-
-/// Multiply-adds times two of a sample's forward pass.
 uint64_t forward_flops(const Graph& graph, const Op& op) {
   const auto& input = graph.values[op.inputs[0]].shape;
   const auto& output = graph.values[op.output].shape;
@@ -108,8 +107,6 @@ uint64_t forward_flops(const Graph& graph, const Op& op) {
       return 0;
   }
 }
-
-} // namespace
 
 uint64_t Graph::flops_of(size_t op) const {
   std::vector<uint8_t> wanted(values.size(), 0); // a gradient is asked for

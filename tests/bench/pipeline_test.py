@@ -53,6 +53,17 @@ class Pipeline(unittest.TestCase):
         # 2 x 3 x 4 ms of 2 x 21 ms are passes.
         self.assertRegex(done.stdout, r"1f1b +2 +2 .* 42\.9 %")
 
+    def test_some_layers_may_be_computed_again(self):
+        done = bench("--stages", "2", "--micro-batches", "2", "--steps", "3",
+                     "--schedule", "gpipe", "--recompute", "wait_1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # 2 x (3 + 4) x 5 ms of 2 x 55 ms are passes.
+        self.assertRegex(done.stdout, r"gpipe +2 +2 .* 36\.4 %")
+        done = bench("--stages", "2", "--recompute", "wait_2")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr,
+                         r"\Atroupe: --recompute wait_2: .* no operator.*\n\Z")
+
     def test_a_schedule_that_is_none_is_a_usage_error(self):
         done = bench("--schedule", "1f1b,best")
         self.assertEqual(done.returncode, 2, done.stderr)

@@ -727,7 +727,7 @@ OTHERS = {
     "bench pipeline": bench_rows(
         "bench pipeline", json=NO_FOLDER, stages=("1 to 64", "0", 2),
         micro_batches=("1 to 1000", "0", 2), schedule=("unknown", "best", 2),
-        pass_ms=("1 to 10000", "0", 2), chunks=("1 to 16", "0", 2), recompute=("unknown", "x", 2),
+        pass_ms=("1 to 10000", "0", 2), chunks=("1 to 16", "0", 2), recompute=("no operator or layer 'x'", "x", 2),
         steps=("3 to 1000", "2", 2)),
     "bench recovery": bench_rows(
         "bench recovery", json=NO_FOLDER, trials=("1 to", "0", 2),

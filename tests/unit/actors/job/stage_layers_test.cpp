@@ -190,6 +190,21 @@ BOOST_AUTO_TEST_CASE(layers_that_are_computed_again_are_named) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_computed_again_counts_as_flops) {
+  const auto graph = make_graph("mlp:20-64-64-64-4");
+  auto options = staged_job(2, "dense_2");
+  const auto plain = stage_layers(options, graph, 16);
+  const auto more = [&](const char* recompute, size_t stage) {
+    options.schedule.recompute = recompute;
+    return stage_layers(options, graph, 16)[stage].flops - plain[stage].flops;
+  };
+  // The forward pass: of the first layer a half of all, as nothing goes back.
+  BOOST_TEST(more("full", 0) == 2u * (20 * 64 + 64 * 64));
+  BOOST_TEST(more("full", 1) == plain[1].flops / 3);
+  BOOST_TEST(more("dense_2", 0) == 0u);
+  BOOST_TEST(more("dense_2", 1) == 2u * 64 * 64);
+}
+
 BOOST_AUTO_TEST_CASE(stages_train_to_the_weights_of_one_device) {
   auto alone = small_job();
   alone.model = "mlp:20-64-64-64-4";
