@@ -5,6 +5,8 @@
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/engine/slot_course.hpp"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +17,13 @@
 namespace troupe::kernels {
 
 namespace {
+
+/// The system may wake a thread 50 us late, to wake several at once: not this
+/// one.
+void wait_for(std::chrono::milliseconds time) {
+  prctl(PR_SET_TIMERSLACK, 1UL); // nanoseconds
+  std::this_thread::sleep_for(time);
+}
 
 /// What layers do besides waiting. Each adds half the sum of the squares of its
 /// parameters to the one number of a sample that goes from layer to layer, and
@@ -39,7 +48,7 @@ public:
   void wait(uint32_t times, bool again = false) const {
     const auto ms = times * ms_ + (again ? again_ms_ : 0);
     if (ms > 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds{ms});
+      wait_for(std::chrono::milliseconds{ms});
   }
 
   float add_to(float number, const float* parameters) const {
