@@ -3,8 +3,10 @@ it is installed in a bare root of this Debian, trains there and is removed again
 
 # ctest: TIMEOUT 900
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -55,27 +57,89 @@ class Package(unittest.TestCase):
         for name in names:
             run("apt-cache", "show", name)
 
-    @unittest.skipUnless(ROOT, "only with TROUPE_PACKAGE_ROOT=1: makes a root")
-    def test_in_a_bare_root_it_installs_trains_and_leaves_nothing(self):
-        root = Path(self.memory.name) / "root"
+    def bare_root(self, name):
+        """One of this Debian, and what runs commands in it. TROUPE_BARE_ROOT: one
+        that is there, which is copied."""
+        root = Path(self.memory.name) / name
         release = dict(line.split("=", 1) for line in
                        Path("/etc/os-release").read_text().splitlines()
                        if "=" in line)
         mirror = run("apt-get", "indextargets", "--format", "$(REPO_URI)",
                      "MetaKey: main/binary-amd64/Packages", "Origin: Debian")
-        run("debootstrap", "--variant=minbase", "--include=ca-certificates",
-            release["VERSION_CODENAME"], root, mirror.splitlines()[0])
-        shutil.copy(self.package, root / "tmp/troupe.deb")
+        if "TROUPE_BARE_ROOT" in os.environ:
+            run("cp", "-a", os.environ["TROUPE_BARE_ROOT"], root)
+        else:
+            run("debootstrap", "--variant=minbase", "--include=ca-certificates",
+                release["VERSION_CODENAME"], root, mirror.splitlines()[0],
+                timeout=1200)
         shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
         (root / "etc/apt/apt.conf.d/50-copy").write_text(
             'Acquire::Check-Valid-Until "false";\n')
 
-        def inside(command):
+        def inside(command, user="0:0", folder="/", settings=("HOME=/home",)):
             return run("unshare", "-m", "bash", "-c",
                        "for name in proc sys dev; do mount --rbind /$name "
-                       f"{root}/$name; done; exec chroot {root} env -i "
-                       "HOME=/home PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -c "
-                       '"$1"', "inside", command)
+                       f"{root}/$name; done; exec chroot --userspec={user} "
+                       f"{root} env -i "
+                       "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "
+                       f"{' '.join(settings)} sh -c 'cd \"$1\" && eval "
+                       "\"$2\"' inside \"$1\" \"$2\"", "inside", folder,
+                       command)
+        return root, inside
+
+    @unittest.skipUnless(ROOT, "only with TROUPE_PACKAGE_ROOT=1: makes a root")
+    def test_what_the_image_is_made_of_runs_as_it_stands(self):
+        """The recipe's own instructions, one after the other, in a bare root in
+        place of the slim image."""
+        root, inside = self.bare_root("image")
+        text = Path("cmake/image/Containerfile").read_text()
+        text = re.sub(r"(?m)^#.*\n", "", text).replace("\\\n", " ")
+        arguments = {"PACKAGE": "troupe.deb"}
+        user, folder, settings = "0:0", "/", []
+        entry, words = [], []
+        done = []
+        for line in text.splitlines():
+            what, _, rest = line.partition(" ")
+            rest = rest.strip()
+            done.append(what)
+            if what == "COPY":
+                source, target = rest.replace(
+                    "${PACKAGE}", arguments["PACKAGE"]).split()
+                self.assertEqual(source, "troupe.deb")
+                shutil.copy(self.package, root / target.lstrip("/"))
+            elif what == "RUN":
+                inside(rest, user, folder, settings)
+            elif what == "USER":
+                user = rest
+            elif what == "ENV":
+                settings.append(rest)
+            elif what == "WORKDIR":
+                folder = rest
+            elif what == "ENTRYPOINT":
+                entry = json.loads(rest)
+            elif what == "CMD":
+                words = json.loads(rest)
+            else:
+                self.assertIn(what, ("ARG", "FROM"))
+        self.assertIn("RUN", done)
+        self.assertFalse((root / "tmp/troupe.deb").exists())
+        self.assertIn("troupe train", inside(
+            shlex.join([*entry, *words]), user, folder, settings))
+        # As documented; and what a pod's container does: it may write to /kept.
+        printed = inside(shlex.join(
+            [*entry, "train", "--data", "synthetic:digits?samples=4000",
+             "--epochs", "1", "--strategy", "parameter_server", "--workers",
+             "2", "--ps", "1", "--processes", "--save", "w.safetensors"]), user,
+            folder, settings)
+        self.assertIn("weights saved to w.safetensors", printed)
+        self.assertEqual((root / "kept/w.safetensors").stat().st_uid, 10001)
+        self.assertNotEqual(inside("touch /usr/x 2>&1 || echo refused", user,
+                                   folder, settings).find("refused"), -1)
+
+    @unittest.skipUnless(ROOT, "only with TROUPE_PACKAGE_ROOT=1: makes a root")
+    def test_in_a_bare_root_it_installs_trains_and_leaves_nothing(self):
+        root, inside = self.bare_root("root")
+        shutil.copy(self.package, root / "tmp/troupe.deb")
 
         def files():
             return set(inside("find / -xdev -type f -not -path '/var/*' "
