@@ -15,6 +15,10 @@ import unittest
 from pathlib import Path
 
 BUILD = os.environ["TROUPE_BUILD"]
+os.environ.setdefault("TROUPE", f"{BUILD}/apps/troupe")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "process"))
+from hosts import Hosts  # noqa: E402: it lies there
 ROOT = os.environ.get("TROUPE_PACKAGE_ROOT") == "1"
 MAIN_JOB = ("troupe train --data synthetic:digits?samples=4000 --eval-fraction 0.1 "
             "--model mlp:784-64-10 --epochs 2 --strategy parameter_server "
@@ -133,8 +137,82 @@ class Package(unittest.TestCase):
             folder, settings)
         self.assertIn("weights saved to w.safetensors", printed)
         self.assertEqual((root / "kept/w.safetensors").stat().st_uid, 10001)
-        self.assertNotEqual(inside("touch /usr/x 2>&1 || echo refused", user,
-                                   folder, settings).find("refused"), -1)
+        self.assertIn("refused", inside("touch /usr/x 2>&1 || echo refused",
+                                        user, folder, settings))
+        self.check_pods(root)
+
+    def check_pods(self, root):
+        """What `troupe launch --kubernetes` prints, in roots of the image that
+        share a network: names, ports, paths and users as they stand."""
+        try:
+            import kubernetes_test as kubernetes
+        except SystemExit:
+            self.skipTest("needs python3-yaml")
+        folder = Path(self.memory.name) / "pods"
+        folder.mkdir(mode=0o755)
+        (root / "etc/hosts").write_text(
+            f"127.0.0.1 localhost {kubernetes.NAME}-coordinator-0."
+            f"{kubernetes.NAME}\n")
+        hosts = Hosts(1)
+        self.addCleanup(hosts.close)
+
+        class Pod(kubernetes.Pod):
+            def here(self, text, container):
+                return text
+
+            def inside(self, container):
+                user = self.spec["securityContext"]["runAsUser"]
+                lines = ["set -e", "mount --make-rprivate /"] + [
+                    f"mount --rbind /{name} {root}/{name}"
+                    for name in ("proc", "sys", "dev")]
+                for mount in container["volumeMounts"]:
+                    source = (self.kept if mount["name"] == "kept"
+                              else self.path(mount["name"]))
+                    run("chown", "-R", f"{user}:{user}", source)
+                    place = f"{root}{mount['mountPath']}"
+                    lines += [f"mkdir -p {place}",
+                              f"mount --bind {source} {place}"]
+                start = ["chroot", f"--userspec={user}:{user}", root, "env",
+                         "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp",
+                         *(f"{name}={value}" for name, value in
+                           self.environment(container).items()),
+                         "sh", "-c", 'cd "$0" && exec "$@"',
+                         container.get("workingDir", "/"),
+                         *self.words(container)]
+                lines.append("exec " + shlex.join(map(str, start)))
+                return [*hosts.on(0), "unshare", "--mount", "sh", "-c",
+                        "\n".join(lines)]
+
+            def prepare(self):
+                for container in self.spec["initContainers"]:
+                    run(*self.inside(container), timeout=60)
+
+            def start(self):
+                container, = self.spec["containers"]
+                with open(self.path("output"), "w") as output:
+                    self.process = subprocess.Popen(
+                        self.inside(container), stdin=subprocess.DEVNULL,
+                        stdout=output, stderr=subprocess.STDOUT)
+
+        _, objects = kubernetes.manifest(
+            *kubernetes.DIGITS, *kubernetes.JOBS["served"], "--summary",
+            "summary.json")
+        secrets = kubernetes.by_kind(objects, "Secret")
+        pods = []
+        for job in kubernetes.by_kind(objects, "Job").values():
+            for index in range(job["spec"]["completions"]):
+                pods.append(Pod(str(folder), job, index, secrets, {}))
+                self.addCleanup(pods[-1].stop)
+                pods[-1].prepare()
+        for pod in reversed(pods):
+            pod.start()
+        for pod in pods:
+            pod.finish()
+        with kubernetes.Run(*kubernetes.DIGITS, "--strategy",
+                            "one_device") as one:
+            expected = one.finish()["weights_sha256"]
+        summary = json.loads(Path(pods[0].kept, "summary.json").read_text())
+        self.assertEqual(summary["weights_sha256"], expected)
 
     @unittest.skipUnless(ROOT, "only with TROUPE_PACKAGE_ROOT=1: makes a root")
     def test_in_a_bare_root_it_installs_trains_and_leaves_nothing(self):
