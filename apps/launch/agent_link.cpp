@@ -101,6 +101,7 @@ void AgentLink::connect() {
   sent_ = false;
   failure_.clear();
   here_.reset();
+  leaves_ = false;
   listens_.clear();
   not_listening_.clear();
   ways_.reset();
@@ -153,6 +154,11 @@ std::string AgentLink::listens(std::string& why) const {
   const std::lock_guard guard{mutex_};
   why = not_listening_;
   return listens_;
+}
+
+bool AgentLink::stays() const {
+  const std::lock_guard guard{mutex_};
+  return state_ == State::here && !leaves_;
 }
 
 bool AgentLink::gets_program() const {
@@ -316,6 +322,10 @@ void AgentLink::on_message(const Json& message) {
     state_ = State::here;
     for (const auto& [number, running] : running_)
       send_start(number);
+    return;
+  }
+  if (is == "leaves") {
+    leaves_ = true;
     return;
   }
   if (is == "listens") {

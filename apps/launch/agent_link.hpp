@@ -35,6 +35,7 @@ namespace troupe {
 ///
 ///     here    version, host, time_s, address, client   it begins
 ///     listens at | why · tried id, ways
+///     leaves                  it was told to end, and its roles are told
 ///     asks    id, request     a key for that role was made, and is to be
 ///     signed line    id, text · ended id, how, …
 ///
@@ -91,6 +92,8 @@ public:
   bool settled(std::string& why) const;
   std::optional<Here> here() const;
   bool is_here() const;
+  /// It is here, and has not said that its roles are to leave.
+  bool stays() const;
   /// The program is on its way to it, which takes as long as it takes.
   bool gets_program() const;
   /// Opens a port there; listens() is empty as long as it has none, or `why`
@@ -138,6 +141,7 @@ private:
   std::chrono::steady_clock::time_point began_;
   std::unique_ptr<Outbox> outbox_;
   std::deque<std::string> said_; ///< that was no message, the newest
+  bool leaves_ = false;          ///< it said so, over this connection
   bool sent_ = false;            ///< the program, over this connection
   std::string failure_;          ///< why there is no agent
   std::string address_;

@@ -56,8 +56,9 @@ std::string ElasticHosts::wish() {
   const std::lock_guard guard{mutex_};
   if (now < next_wish_ || pool_.workers() >= max_workers_)
     return {};
+  const auto missing = max_workers_ - pool_.workers();
   const auto count = std::min(pool_.free_slots(),
-                              max_workers_ - pool_.workers());
+                              missing - std::min(missing, removed_));
   if (count == 0)
     return {};
   next_wish_ = now + wish_period;
@@ -174,8 +175,11 @@ void ElasticHosts::forget(RoleId role) {
   std::shared_ptr<AgentLink> link;
   {
     const std::lock_guard guard{mutex_};
-    if (const auto host = pool_.host_of(role))
+    if (const auto host = pool_.host_of(role)) {
       link = links_.at(*host);
+      if (role.kind == RoleKind::worker && link->stays())
+        ++removed_;
+    }
     pool_.forget(role);
   }
   if (link)

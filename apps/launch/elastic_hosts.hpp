@@ -36,7 +36,8 @@ public:
   /// HOST:PORT where roles were told that it is; empty: none was started yet.
   std::string coordinator() const;
   /// A change of the job that fills slots which nobody has: workers that left
-  /// in good order are not started again. Empty: none.
+  /// with their host are not started again. Nobody comes for those that left
+  /// alone, as a user told them to. Empty: none.
   std::string wish();
 
   uint64_t start(Order order) override;
@@ -61,6 +62,7 @@ private:
   Links links_;
   uint64_t next_ = 1;
   std::map<uint64_t, Started> started_;
+  uint32_t removed_ = 0; ///< workers that left hosts which stayed
   std::chrono::steady_clock::time_point next_wish_;
 };
 

@@ -170,6 +170,8 @@ private:
   /// begins later then; by SIGHUP, of which a second one ends nothing at once.
   /// Returns whether there were any and all are gone.
   bool is_done_after_signal() {
+    if (!std::exchange(leaves_, true))
+      report_({{"is", "leaves"}});
     const std::lock_guard guard{mutex_};
     for (const auto& [id, number] : numbers_)
       if (told_.insert(id).second)
@@ -318,6 +320,7 @@ private:
   bool stands_ = false;
   bool had_roles_ = false;
   std::set<uint64_t> told_; ///< of a signal, by id
+  bool leaves_ = false;     ///< it was told to end, and has said so
   bool over_ = false;
   std::shared_ptr<ChildProcesses> processes_;
   LocalProcesses roles_;

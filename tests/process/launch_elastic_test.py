@@ -6,6 +6,7 @@ come, goes on when one is cut off or goes down, and has the bits of one device."
 import os
 import re
 import signal
+import subprocess
 import unittest
 
 from cluster import TROUPE, Run, wait_for
@@ -120,6 +121,34 @@ class LaunchElastic(LaunchHosts):
         self.goes_on(run)
         summary = self.end(run)
         self.assertEqual(summary["recoveries"], [])
+        self.nothing_is_left()
+
+    def test_workers_that_a_user_removes_stay_away(self):
+        """Others were added for them at once."""
+        run = self.begin()
+        wait_for(lambda: len(self.on(1, 2, 3)) == 6, "all roles")
+        address, certificates = re.search(
+            r"coordinator: (\S+), certificates (\S+)", run.output()).groups()
+        done = subprocess.run(
+            [*self.hosts.on(0), TROUPE, "ctl", "workers", "remove",
+             "worker:1", "--coordinator", address, "--certificates", certificates],
+            capture_output=True, text=True, timeout=90, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_for(lambda: len(self.on(1, 2, 3)) == 5, "one has left")
+        self.goes_on(run, 400)
+        self.assertEqual(len(self.on(1, 2, 3)), 5, self.on(1, 2, 3))
+        # For what goes with a host others come, and no more.
+        host = next(x for x in (1, 2, 3)
+                    if all(y.startswith("worker") for y in self.on(x)))
+        agent = next(pid for pid, words in self.sshd.processes(host)
+                     if words[1:2] == ["node"])
+        os.kill(agent, signal.SIGTERM)
+        wait_for(lambda: not self.on(host), "its roles have left")
+        wait_for(lambda: len(self.on(1, 2, 3)) == 5, "others came for them")
+        self.wait_for_line(run, rf"h{host} \(\S+\) is there.*")
+        self.goes_on(run, 400)
+        self.assertEqual(len(self.on(1, 2, 3)), 5, self.on(1, 2, 3))
+        self.end(run)
         self.nothing_is_left()
 
     def test_too_few_hosts_and_jobs_that_keep_theirs_are_one_line(self):
