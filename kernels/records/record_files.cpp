@@ -18,6 +18,12 @@ constexpr size_t max_open = 256;
                 "let its writer finish, then start again");
 }
 
+/// `firsts`: the first sample of each file, and how many there are.
+size_t file_of(const std::vector<uint64_t>& firsts, uint64_t sample) {
+  const auto after = std::upper_bound(firsts.begin(), firsts.end(), sample);
+  return static_cast<size_t>(after - firsts.begin()) - 1;
+}
+
 } // namespace
 
 /// Files that are open; a thread that uses one keeps it.
@@ -72,8 +78,7 @@ RecordFiles::~RecordFiles() = default;
 RecordFiles::RecordFiles(RecordFiles&&) noexcept = default;
 
 RecordFiles::Place RecordFiles::place_of(uint64_t sample) const {
-  const auto after = std::upper_bound(firsts_.begin(), firsts_.end(), sample);
-  const auto file = static_cast<size_t>(after - firsts_.begin()) - 1;
+  const auto file = file_of(firsts_, sample);
   return {file, indexes_[file][sample - firsts_[file]]};
 }
 
@@ -161,8 +166,11 @@ uint64_t RecordFiles::stored_bytes(uint64_t sample) const {
 }
 
 void RecordFiles::expect(uint64_t sample) const {
-  if (!distant_)
+  if (!distant_) {
+    const auto file = file_of(firsts_, sample);
+    __builtin_prefetch(&indexes_[file][sample - firsts_[file]]);
     return;
+  }
   const auto [file, place] = place_of(sample);
   if (!files_[file].is_elsewhere())
     return;
