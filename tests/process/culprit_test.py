@@ -267,8 +267,7 @@ SHORT = {"served": (lambda: launched("served", *SERVED_WITH_READERS),
                     [of("stop", *WORKERS), of("stop", "ps:0"),
                      of("stop", *READERS), of("slow", *WORKERS)])}
 LONG = {
-    "served": (SHORT["served"][0],
-               SHORT["served"][1]),
+    **SHORT,
     "replicas": (lambda: launched(
         "replicas", "--strategy", "multi_worker_mirrored", "--workers", "3",
         "--virtual-ranks", "3", "--model", "sleep:20ms-64"),
