@@ -3,8 +3,9 @@ doctor` names the role and the cause. TROUPE_IN_FULL=1 plants 200, and more
 kinds, on hosts that are network namespaces, too; TROUPE_CULPRIT_SEED and
 TROUPE_CULPRIT_TRIALS say which and how many, TROUPE_CULPRIT_WORLDS (names) where.
 TROUPE_CULPRIT_CALM_S: for how long nobody is accused on cores that have twice as
-much to do as they can."""
-# ctest: TIMEOUT 300 PROCESSORS 1
+much to do as they can. Nothing else runs beside: whom other tests hold up is
+named as well."""
+# ctest: TIMEOUT 300 RUN_SERIAL TRUE
 
 import collections
 import contextlib
@@ -145,8 +146,10 @@ def by_hand(name, hosts, folder, job, readers=0, **options):
 def own_folder():
     folder = OwnFolder()
     folder.setUp()
-    yield folder.folder
-    folder.doCleanups()
+    try:
+        yield folder.folder
+    finally:
+        folder.doCleanups()
 
 
 RATE_MBIT = 100
