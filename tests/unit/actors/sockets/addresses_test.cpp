@@ -6,12 +6,15 @@
 
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 using namespace troupe;
 using namespace std::chrono_literals;
 
 namespace {
+
+constexpr auto patience = 10s;
 
 /// Two ends of a TCP connection on this host.
 struct Pair {
@@ -24,8 +27,12 @@ struct Pair {
                             SocketAddress::of_socket(door.get()).port(), 2s);
     BOOST_REQUIRE(made.socket);
     near = std::move(made.socket);
-    for (int tries = 0; tries < 1000 && !far; ++tries)
+    const auto deadline = SteadyClock::now() + patience;
+    while (!far && SteadyClock::now() < deadline) {
       far.reset(::accept(door.get(), nullptr, nullptr));
+      if (!far)
+        std::this_thread::sleep_for(1ms);
+    }
     BOOST_REQUIRE(far);
   }
   Descriptor near, far;
@@ -85,9 +92,12 @@ BOOST_AUTO_TEST_CASE(what_a_connection_has_carried_is_told) {
   BOOST_TEST(::send(pair.near.get(), "four", 4, 0) == 4);
   received(pair.far);
   auto counts = cable_counts(pair.near.get());
-  for (int tries = 0; tries < 1000 && counts->delivered_bytes < before + 4;
-       ++tries)
+  const auto deadline = SteadyClock::now() + patience;
+  while (counts->delivered_bytes < before + 4
+         && SteadyClock::now() < deadline) {
+    std::this_thread::sleep_for(1ms);
     counts = cable_counts(pair.near.get());
+  }
   BOOST_TEST(counts->delivered_bytes == before + 4);
   BOOST_TEST(counts->busy_seconds < 1);
   BOOST_TEST(!counts->tries_again);
