@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 namespace troupe {
@@ -25,11 +26,16 @@ TrialDoor::TrialDoor(const std::string& host) {
   at_ =
     to_string(Endpoint{host, SocketAddress::of_socket(socket_.get()).port()});
   porter_ = std::thread{[door = socket_.get()] {
+    constexpr std::chrono::milliseconds rest{50};
     pollfd visitor{door, POLLIN, 0};
-    while (::poll(&visitor, 1, -1) >= 0 || errno == EINTR) {
-      const Descriptor one{::accept(door, nullptr, nullptr)};
-      if (!one && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-        return; // it is shut
+    for (;;) {
+      ::poll(&visitor, 1, -1);
+      const Descriptor one{::accept4(door, nullptr, nullptr, SOCK_CLOEXEC)};
+      if (one || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+        continue;
+      if (errno == EINVAL || errno == EBADF)
+        return;                          // it is shut
+      std::this_thread::sleep_for(rest); // no descriptor is free, or no memory
     }
   }};
 }
