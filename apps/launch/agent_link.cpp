@@ -169,7 +169,7 @@ bool AgentLink::gets_program() const {
 void AgentLink::try_ways(const std::vector<std::string>& places) {
   const std::lock_guard guard{mutex_};
   ways_.reset();
-  say({{"do", "try"}, {"at", places}});
+  say({{"do", "try"}, {"id", ++asked_ways_}, {"at", places}});
 }
 
 std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {
@@ -334,6 +334,8 @@ void AgentLink::on_message(const Json& message) {
     return;
   }
   if (is == "tried") {
+    if (message.at("id").get<uint64_t>() != asked_ways_)
+      return; // of ways that were asked for before
     std::vector<Way> ways;
     for (const auto& way : message.at("ways"))
       ways.push_back({way.at("at"), bounded(way.at("why"))});

@@ -100,6 +100,7 @@ public:
   /// is filled.
   void listen();
   std::string listens(std::string& why) const;
+  /// Asks for the ways to places; ways() is empty until that is answered.
   void try_ways(const std::vector<std::string>& places);
   std::optional<std::vector<Way>> ways() const;
 
@@ -149,6 +150,7 @@ private:
   std::optional<Here> here_;
   std::string listens_;
   std::string not_listening_;
+  uint64_t asked_ways_ = 0; ///< how often
   std::optional<std::vector<Way>> ways_;
   uint64_t next_ = 1;
   std::map<uint64_t, Running> running_;

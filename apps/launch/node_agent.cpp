@@ -196,7 +196,7 @@ private:
     if (wish == "listen")
       listen(message.at("address"));
     else if (wish == "try")
-      try_ways(message.at("at"));
+      try_ways(message.at("id"), message.at("at"));
     else if (wish == "start")
       ask(message);
     else if (wish == "signed")
@@ -224,7 +224,7 @@ private:
 
   /// All at once, on threads of their own: one that drops what it gets would
   /// hold up the others.
-  void try_ways(const std::vector<std::string>& places) {
+  void try_ways(uint64_t id, const std::vector<std::string>& places) {
     std::vector<std::future<Reach>> ways;
     ways.reserve(places.size());
     for (const auto& place : places)
@@ -237,7 +237,7 @@ private:
       const auto way = ways[i].get();
       report.push_back({{"at", places[i]}, {"why", line_of(places[i], way)}});
     }
-    report_({{"is", "tried"}, {"ways", report}});
+    report_({{"is", "tried"}, {"id", id}, {"ways", report}});
   }
 
   /// A role begins with a key of its own, which is to be signed.

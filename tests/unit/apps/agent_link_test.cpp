@@ -194,6 +194,29 @@ BOOST_AUTO_TEST_CASE(a_host_that_is_here_again_starts_nothing_twice) {
   BOOST_TEST(bench.wait().death.how.find("exit status 5") != std::string::npos);
 }
 
+// Symptom: a host that others did not reach was let in: the answer to what was
+// asked for another one came late, and said nothing against it.
+BOOST_AUTO_TEST_CASE(an_answer_about_other_ways_is_no_answer) {
+  Bench bench{std::string{here}
+              + R"(read -r first; read -r second; )"
+                R"(case "$second" in *'"id":2'*) ;; *) exit 3;; esac; )"
+                R"(echo '{"is":"tried","id":1,"ways":[]}'; sleep 0.3; )"
+                R"(echo '{"is":"tried","id":2,"ways":[)"
+                R"({"at":"10.0.0.3:1","why":"silent"}]}'; read -r more)"};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_REQUIRE(bench.link->is_here());
+  bench.link->try_ways({"10.0.0.2:1"});
+  bench.link->try_ways({"10.0.0.3:1"});
+  for (int i = 0; i < 1000 && !bench.link->ways(); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_REQUIRE(bench.link->ways());
+  BOOST_REQUIRE(bench.link->ways()->size() == 1u);
+  BOOST_TEST(bench.link->ways()->front().why == "silent");
+}
+
 BOOST_AUTO_TEST_CASE(a_host_that_asks_again_for_the_program_gets_it_once) {
   const std::string asks = R"-(echo "troupe-node: lacks $(uname -m)"; )-";
   Bench bench{asks + asks + asks + "read -r go; sleep 0.5; exit 9", true};
