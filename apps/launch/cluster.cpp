@@ -41,6 +41,9 @@ constexpr milliseconds for_others{2'000};
 /// has gone, or does not reach others.
 constexpr std::chrono::seconds seek_period{5};
 constexpr std::chrono::seconds gone_period{10};
+/// All others try the ways to a host, so one that they do not reach, or that
+/// does not reach them, rests twice as long each time, up to this.
+constexpr std::chrono::seconds longest_rest{60};
 /// Of a host that is looked at: it tries its ways for less.
 constexpr std::chrono::seconds answer_deadline{20};
 /// Certificates hold from an hour before they are made on.
@@ -389,8 +392,13 @@ void Cluster::look_for_hosts() {
 /// It is tried again later. What was said already is not said again.
 void Cluster::refuse(size_t host, const std::string& why) {
   auto& seek = seeks_[host];
+  const bool tried = seek.state == Seek::State::trying
+                     || seek.state == Seek::State::tried;
+  if (tried)
+    seek.rest = std::clamp(2 * seek.rest, seek_period, longest_rest);
   seek.state = Seek::State::away;
-  seek.next = std::chrono::steady_clock::now() + seek_period;
+  seek.next = std::chrono::steady_clock::now()
+              + (tried ? seek.rest : seek_period);
   if (seek.why != why)
     say(links_[host]->name() + " is not taken: " + why);
   seek.why = why;

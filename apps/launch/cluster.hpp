@@ -56,6 +56,7 @@ private:
     State state = State::away;
     std::chrono::steady_clock::time_point next{}; ///< to connect to it again
     std::string why{};                            ///< said of it last
+    std::chrono::seconds rest{0}; ///< after ways that were closed; 0: none were
   };
 
   bool is_here(size_t host) const;

@@ -222,9 +222,19 @@ private:
       {{"is", "listens"}, {"at", door_ ? door_->at() : ""}, {"why", why}});
   }
 
+  /// On a thread of its own: roles are started and ended meanwhile.
+  void try_ways(uint64_t id, std::vector<std::string> places) {
+    std::erase_if(tries_, [](const std::future<void>& one) {
+      return one.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
+    });
+    tries_.push_back(
+      std::async(std::launch::async,
+                 [this, id, at = std::move(places)] { report_ways(id, at); }));
+  }
+
   /// All at once, on threads of their own: one that drops what it gets would
   /// hold up the others.
-  void try_ways(uint64_t id, const std::vector<std::string>& places) {
+  void report_ways(uint64_t id, const std::vector<std::string>& places) {
     std::vector<std::future<Reach>> ways;
     ways.reserve(places.size());
     for (const auto& place : places)
@@ -324,6 +334,7 @@ private:
   bool over_ = false;
   std::shared_ptr<ChildProcesses> processes_;
   LocalProcesses roles_;
+  std::vector<std::future<void>> tries_; ///< last: they use what is above
 };
 
 } // namespace
