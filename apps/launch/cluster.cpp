@@ -455,13 +455,7 @@ void Cluster::look_for(size_t host) {
           refuse(host, "its agent does not answer");
         return;
       }
-      Names places;
-      if (const auto at = elastic_->coordinator(); !at.empty())
-        places.push_back(link->coordinator_for(at));
-      for (size_t other = 0; other < links_.size(); ++other)
-        if (elastic_->pool().is_there(other))
-          places.push_back(doors_[other]);
-      link->try_ways(places);
+      link->try_ways(places_of_others(host));
       seek.state = Seek::State::trying;
       seek.next = now + answer_deadline;
       return;
@@ -478,10 +472,18 @@ void Cluster::look_for(size_t host) {
       for (const auto& way : *ways)
         if (!way.why.empty())
           return refuse(host, "it does not reach " + way.at + ": " + way.why);
-      if (let_others_try(host)) {
+      if (others_try())
+        return;
+      if (const auto places = places_of_others(host);
+          !std::ranges::all_of(places, [&](const std::string& place) {
+            return std::ranges::count(*ways, place, &AgentLink::Way::at) > 0;
+          })) {
+        link->try_ways(places); // somebody has come meanwhile
+      } else {
+        let_others_try(host);
         seek.state = Seek::State::tried;
-        seek.next = now + answer_deadline;
       }
+      seek.next = now + answer_deadline;
       return;
     }
     case Seek::State::tried:
@@ -490,17 +492,30 @@ void Cluster::look_for(size_t host) {
   }
 }
 
-/// The ways from other hosts to one that comes, one such host at a time.
-bool Cluster::let_others_try(size_t host) {
-  if (std::ranges::any_of(seeks_, [](const Seek& one) {
-        return one.state == Seek::State::tried;
-      }))
-    return false;
+/// Whom a host that comes has to reach.
+Cluster::Names Cluster::places_of_others(size_t host) const {
+  Names places;
+  if (const auto at = elastic_->coordinator(); !at.empty())
+    places.push_back(links_[host]->coordinator_for(at));
+  const auto pool = elastic_->pool();
+  for (size_t other = 0; other < links_.size(); ++other)
+    if (pool.is_there(other))
+      places.push_back(doors_[other]);
+  return places;
+}
+
+/// The ways to one that comes: to one at a time.
+bool Cluster::others_try() const {
+  return std::ranges::any_of(seeks_, [](const Seek& one) {
+    return one.state == Seek::State::tried;
+  });
+}
+
+void Cluster::let_others_try(size_t host) {
   const auto pool = elastic_->pool();
   for (size_t other = 0; other < links_.size(); ++other)
     if (pool.is_there(other) && links_[other]->is_here())
       links_[other]->try_ways({doors_[host]});
-  return true;
 }
 
 /// It is there once all others that still are have reached it.

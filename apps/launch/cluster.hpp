@@ -67,7 +67,9 @@ private:
   void begin_elastic();
   void look_for_hosts();
   void look_for(size_t host);
-  bool let_others_try(size_t host);
+  Names places_of_others(size_t host) const;
+  bool others_try() const;
+  void let_others_try(size_t host);
   void look_at_others(size_t host);
   void refuse(size_t host, const std::string& why);
   void say(std::string line);

@@ -103,6 +103,34 @@ class LaunchElastic(LaunchHosts):
         self.end(run)
         self.nothing_is_left()
 
+    def test_of_two_that_come_together_each_reaches_the_other(self):
+        """Both were taken: whom the later one was to reach had been settled
+        before the first one was there."""
+        file = self.path("hosts")
+        with open(file, "w") as out:
+            out.write("h1 slots=2\nh2 slots=2 address=10.77.0.40\n"
+                      "h3 slots=2\n")
+        self.hosts.at(self.hosts.keepers[3], "ip", "address", "add",
+                      "10.77.0.40/24", "dev", "eth0")
+        self.hosts.at(self.hosts.keepers[4], "ip", "route", "add", "blackhole",
+                      "10.77.0.40/32")
+        for host in (2, 3):
+            self.hosts.unplug(host)
+        run = Run(*LAUNCHED, *JOB[:6], *ENDLESS, command=[
+            *self.hosts.on(0), TROUPE, "launch", "--hosts-file", file, "--ssh",
+            self.sshd.ssh(), "--connect-deadline-s", "3", "--hosts", "1:3",
+            "--"])
+        self.addCleanup(run.__exit__)
+        self.wait_for_step(run, 20)
+        for host in (2, 3):
+            self.hosts.plug(host)
+        self.wait_for_line(run, r"(h3 is not taken: it does not reach 10\.77\.0"
+                           r"\.40:.*|h2 is not taken: h3 does not reach it: .*)")
+        self.goes_on(run)
+        run.process.send_signal(signal.SIGTERM)
+        run.finish(143)
+        self.nothing_is_left()
+
     def test_a_host_that_goes_down_hands_over(self):
         run = self.begin()
         wait_for(lambda: len(self.on(1, 2, 3)) == 6, "all roles")
