@@ -322,8 +322,9 @@ bool Cluster::meet_some() {
   };
   for (const auto& link : links_)
     link->begin();
-  const auto end =
-    Clock::now() + std::chrono::seconds{flags_.connect_deadline_s} + for_others;
+  const auto began = Clock::now();
+  const auto end = began + std::chrono::seconds{flags_.connect_deadline_s}
+                   + for_others;
   // Each link gives up by itself, one that gets the program after some minutes.
   const auto over = [&] {
     return look()
@@ -344,10 +345,13 @@ bool Cluster::meet_some() {
   if (here >= flags_.min_hosts)
     return true;
   std::erase(failures, std::string{});
-  throw InputError("--hosts asks for " + std::to_string(flags_.min_hosts)
-                   + " hosts, and has " + std::to_string(here) + " after "
-                   + std::to_string(flags_.connect_deadline_s)
-                   + " s (--connect-deadline-s): " + joined(failures, "; "));
+  const auto passed =
+    std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - began);
+  throw InputError(
+    "--hosts asks for " + std::to_string(flags_.min_hosts) + " hosts, and has "
+    + std::to_string(here) + " after " + std::to_string(passed.count())
+    + " s (--connect-deadline-s " + std::to_string(flags_.connect_deadline_s)
+    + "): " + joined(failures, "; "));
 }
 
 /// Roles get their hosts; who is not here is looked for from now on.
