@@ -20,7 +20,8 @@ namespace {
 constexpr double window_s = 3;
 /// A role that says nothing new for so long does nothing.
 constexpr double still_s = 3;
-/// Looks that lie so far apart are of one trouble still.
+/// Looks that lie so far apart are of one trouble still; so is the next look
+/// where answers take their time.
 constexpr double gap_s = 1;
 /// What has been seen so lately still counts.
 constexpr double lately_s = 4;
@@ -213,7 +214,8 @@ void JobWatch::remember(const std::vector<ScrapedValue>& values, double now,
     const auto first_word = [](const std::string& text) {
       return text.substr(0, text.find(' '));
     };
-    if (now - late_.first > gap_s
+    const auto gap = std::clamp(now - looked_, gap_s, lately_s);
+    if (now - late_.first > gap
         || first_word(job.late) != first_word(late_.second))
       late_since_ = now;
     late_ = {now, job.late};
@@ -221,6 +223,7 @@ void JobWatch::remember(const std::vector<ScrapedValue>& values, double now,
   }
   if (now - late_.first <= lately_s)
     job.was_late = late_.second;
+  looked_ = now;
 }
 
 JobView JobWatch::look(const std::vector<ScrapedValue>& values,

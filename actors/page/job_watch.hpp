@@ -94,6 +94,7 @@ private:
   std::deque<std::pair<double, std::string>> owed_; ///< when, by which reader
   std::pair<double, std::string> late_;             ///< when, and who
   double late_since_ = 0; ///< the same one, look after look
+  double looked_ = 0;     ///< when, last
 };
 
 /// "worker" of "worker:3"; the whole name of others.

@@ -18,14 +18,15 @@ using namespace std::chrono_literals;
 constexpr auto look_for = 3s;
 
 /// Of a job that runs: what holds it up. What follows from rates has to be so
-/// in each look of a second: on a busy machine one may be far off.
+/// in each look of most of a second: on a busy machine one may be far off.
 Finding examine_job(const Settings& settings) {
+  using Clock = std::chrono::steady_clock;
   const auto& address = settings.metrics_address;
-  constexpr size_t steady_looks = 4;
+  constexpr auto steady = 750ms;
   std::string culprit;
-  size_t looks = 0;
+  Clock::time_point since, looked;
   const auto unsteady = [&](const Finding& finding) {
-    return finding.kind == Finding::Kind::wrong && looks < steady_looks;
+    return finding.kind == Finding::Kind::wrong && looked - since < steady;
   };
   const auto job = watch_for(
     address, scrape_credentials(settings), look_for,
@@ -35,7 +36,9 @@ Finding examine_job(const Settings& settings) {
       const auto finding = diagnose(seen, address);
       const auto named = finding.kind == Finding::Kind::wrong ? finding.what
                                                               : std::string{};
-      looks = named == culprit ? looks + 1 : 1;
+      looked = Clock::now();
+      if (named != culprit || since == Clock::time_point{})
+        since = looked;
       culprit = named;
       return false;
     },

@@ -14,7 +14,9 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto period = 200ms;
+/// Of looks for a while, which are few; however long an answer takes.
 constexpr auto look_period = 250ms;
+constexpr auto longest_rest = 500ms;
 constexpr int share = 20; ///< of the time, an answer takes one in so many
 /// A coordinator that its supervisor starts again is back by then.
 constexpr auto longest_silence = 10s;
@@ -40,8 +42,10 @@ JobView watch_for(const std::string& address,
     const auto spent = now - begin;
     if (spent >= 2 * time || (spent >= time && !(undecided && undecided(job))))
       return job;
+    const auto left = (spent < time ? time : 2 * time) - spent;
     std::this_thread::sleep_for(
-      std::max<Clock::duration>(look_period, share * (now - asked)));
+      std::min(left, std::clamp<Clock::duration>(share * (now - asked),
+                                                 look_period, longest_rest)));
   }
 }
 

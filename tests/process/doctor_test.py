@@ -2,11 +2,14 @@
 a trouble each: the culprit and its cause."""
 # ctest: TIMEOUT 300
 
+import contextlib
 import os
 import re
 import signal
 import socket
 import subprocess
+import threading
+import time
 import unittest
 
 from cluster import ENDLESS, TROUPE, Run, wait_for
@@ -16,6 +19,35 @@ JOB = ["--data", "synthetic:digits?samples=2000", "--eval-every", "0",
        *ENDLESS]
 SERVED = ["--strategy", "parameter_server", "--workers", "3", "--ps", "1",
           "--virtual-ranks", "3", "--processes"]
+
+
+def slow_way(clean, address, seconds):
+    """HOST:PORT at which one gets to an address, so much later."""
+    host, port = address.rsplit(":", 1)
+    door = socket.create_server(("127.0.0.1", 0))
+
+    def hand_over(source, to):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def serve():
+        with contextlib.suppress(OSError):  # the door is shut, or the run over
+            while True:
+                visitor, _ = door.accept()
+                time.sleep(seconds)
+                with visitor, socket.create_connection((host, int(port))) as run:
+                    back = threading.Thread(target=hand_over,
+                                            args=(run, visitor))
+                    back.start()
+                    hand_over(visitor, run)
+                    back.join()
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    clean(lambda: (door.shutdown(socket.SHUT_RDWR), door.close(),
+                   thread.join()))
+    return "127.0.0.1:" + str(door.getsockname()[1])
 
 
 def doctor(*arguments, **options):
@@ -76,9 +108,9 @@ class Jobs(OwnFolder):
         run.wait_for_step(3)
         return run
 
-    def check_culprit(self, run, pattern):
+    def check_culprit(self, run, pattern, address=None):
         def found():
-            status, text, error = doctor(run.metrics_address())
+            status, text, error = doctor(address or run.metrics_address())
             self.said = (status, text, error)
             return re.search(pattern, text)
         wait_for(found, pattern, 30)
@@ -106,6 +138,20 @@ class Jobs(OwnFolder):
                                r"silent.*\n.*kill -CONT")
         finally:
             os.kill(pid, signal.SIGCONT)
+        run.end()
+
+    def test_so_it_is_where_answers_take_their_time(self):
+        """Looks were 6 s apart, and none of them said for how long."""
+        run = self.run_job("--model", "sleep:20ms", *SERVED, "--loss-ms",
+                           "60000")
+        address = slow_way(self.addCleanup, run.metrics_address(), 0.3)
+        pid = run.kill("ps:0", signal.SIGSTOP)
+        try:
+            self.check_culprit(run, r"^WRONG +ps:0  the step is late: ps:0 is "
+                               r"silent", address)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.check_culprit(run, r"^(ok|note) .*ms a step", address)
         run.end()
 
     def test_a_run_that_is_not_there_is_one_line(self):

@@ -117,6 +117,22 @@ BOOST_AUTO_TEST_CASE(rates_are_over_the_reports_of_a_while) {
   BOOST_TEST(role(job, "worker:2").left_out);
 }
 
+// Symptom: where an answer took 50 ms, looks were more than a second apart, and
+// nobody was ever late for longer than a look.
+BOOST_AUTO_TEST_CASE(who_is_late_at_look_after_look_is_so_meanwhile) {
+  JobWatch watch;
+  watch.look(page_of_run(100), 10);
+  BOOST_TEST(watch.look(page_of_run(100), 11.5).late_s == 1.5);
+  BOOST_TEST(watch.look(page_of_run(100), 13).late_s == 3);
+  auto well = page_of_run(101);
+  for (auto& value : well)
+    if (value.name == "troupe_step_age_seconds")
+      value.labels["reason"] = "";
+  BOOST_TEST(watch.look(well, 14.5).late.empty());
+  BOOST_TEST(watch.look(page_of_run(101), 16).late_s == 0);
+  BOOST_TEST(watch.look(page_of_run(101), 60).late_s == 0); // nobody looked
+}
+
 BOOST_AUTO_TEST_CASE(
   readers_are_busy_as_they_read_and_workers_wait_for_samples) {
   JobWatch watch;
