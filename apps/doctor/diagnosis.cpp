@@ -28,11 +28,12 @@ constexpr double waits = 0.5;
 /// A step that is late for longer is no hiccup; where there are links over TCP,
 /// what is wrong with one has been reported by the second.
 constexpr double is_late_s = 1.5;
-constexpr double is_late_with_links_s = 2.5;
+constexpr double is_late_with_links_s = 3;
 /// Who holds it up and is silent has been so for a second then.
 constexpr double is_silent_s = 0.5;
-/// Nothing gets through a link for longer.
-constexpr double stalls_s = 0.7;
+/// Nothing gets through a link for longer: the system has sent it three times
+/// again. One or two that are lost cost a moment.
+constexpr double stalls_s = 1.2;
 /// A link is held against others that send for such a share of the time; it
 /// holds others up if it sends for longer than the second.
 constexpr double is_used = 0.04;

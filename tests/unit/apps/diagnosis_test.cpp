@@ -127,6 +127,8 @@ BOOST_AUTO_TEST_CASE(bytes_that_do_not_get_through_are_a_link_s) {
   job.roles[1].queued = 80;
   BOOST_TEST(found(job).what == "ps:0");
   BOOST_TEST(!has(found(job).found, "acknowledged"));
+  job.roles[1].links[0].stalled_s = 0.75; // what was sent again was lost, too
+  BOOST_TEST(!has(found(job).found, "acknowledged"));
   job.roles[1].links[0].stalled_s = 2.1;
   BOOST_TEST(found(job).what == "worker:1");
   BOOST_TEST(has(found(job).found, "nothing that worker:1 sends to ps:0 has "
