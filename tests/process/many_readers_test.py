@@ -89,8 +89,9 @@ class ManyReaders(unittest.TestCase):
         self.assertEqual(len(taken), workers)
         # All have taken samples, step by step.
         self.assertGreater(min(taken.values()), 0.5 * steps, taken)
-        self.assertGreater(min(taken.values()),
-                           0.9 * max(taken.values()) - 5, taken)
+        # Roles report each second: of one a report more may be in between.
+        self.assertGreater(min(taken.values()) + 1.2 * steps / seconds,
+                           0.9 * max(taken.values()), taken)
         self.assertEqual(len(served), READERS)
         if workers >= READERS:
             self.assertGreater(min(served.values()),
