@@ -532,7 +532,7 @@ ANY = {
 # Who computes, and what is printed and kept: without a word in the weights.
 WORLD = {
     "strategy", "workers", "ps", "chain", "stages", "schedule", "split-at",
-    "recompute", "device-memory", "shard", "tensor",
+    "recompute", "device-memory", "shard", "tensor", "mesh",
     "devices", "threads-per-device", "partitioner", "tables", "dense",
     "table-fill", "table-keep-count", "processes", "in-process", "loss-ms",
     "sync", "priority", "all-reduce", "bucket-mb", "link", "link-encryption",

@@ -470,7 +470,8 @@ class Trial:
                  if name not in draws.WORLD for word in row]
         if "virtual-ranks" not in flags:
             words += ["--virtual-ranks", "4"]
-        if flags.get("strategy", [0])[-1] == "tensor" \
+        if (flags.get("strategy", [0])[-1] == "tensor"
+                or "tensor=" in flags.get("mesh", [""])[-1]) \
                 and "virtual-slices" not in flags:
             words += ["--virtual-slices", "4"]
         expected = self.alone(words)
