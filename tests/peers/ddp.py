@@ -143,19 +143,7 @@ class Torch:
                  *(["--mnist", str(self.mnist)] if self.mnist else [])],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 env=peer_environment()) for rank in range(world)]
-            lines = []
-            try:
-                for worker in workers:
-                    output, error = worker.communicate(timeout=DEADLINE_S)
-                    if worker.returncode:
-                        raise Wrong(f"{self.name}: status {worker.returncode}:"
-                                    f" {error.strip()[-400:]}")
-                    lines.append(json.loads(output.splitlines()[-1]))
-            finally:
-                for worker in workers:
-                    if worker.poll() is None:
-                        worker.kill()
-                        worker.wait()
+            lines = answers_of(workers, self.name)
         for line in lines:
             check_loss(self.name, line["final_loss"], line["first_loss"])
             if line["digest"] != lines[0]["digest"]:
@@ -222,6 +210,37 @@ def wait_for_quiet(seconds):
             return
     if seconds:
         print("note: the machine did not become quiet", file=sys.stderr)
+
+
+def answers_of(workers, name, deadline_s=DEADLINE_S):
+    """The last line of each process, which none outlives."""
+    lines = []
+    try:
+        for worker in workers:
+            output, error = worker.communicate(timeout=deadline_s)
+            if worker.returncode == SKIP:
+                raise Unusable(error.strip().splitlines()[-1])
+            if worker.returncode:
+                raise Wrong(f"{name}: status {worker.returncode}: "
+                            f"{error.strip()[-400:]}")
+            lines.append(json.loads(output.splitlines()[-1]))
+    finally:
+        for worker in workers:
+            if worker.poll() is None:
+                worker.kill()
+                worker.wait()
+    return lines
+
+
+def find_program(*files):
+    """None, and what is missing is said, where it or a file is not there."""
+    program = Path(os.environ.get("TROUPE",
+                                  ROOT / "build/release/apps/troupe"))
+    for path in (program, *files):
+        if not path.exists():
+            print(f"{path} is missing", file=sys.stderr)
+            return None
+    return program
 
 
 def machine():

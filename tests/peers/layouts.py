@@ -127,23 +127,7 @@ class Torch:
                  str(min(SKIPPED, steps - 1)), *flags],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 env=ddp.peer_environment()) for rank in range(2)]
-            lines = []
-            try:
-                for worker in workers:
-                    output, error = worker.communicate(timeout=DEADLINE_S)
-                    if worker.returncode == ddp.SKIP:
-                        raise ddp.Unusable(error.strip().splitlines()[-1])
-                    if worker.returncode:
-                        raise ddp.Wrong(f"{self.name}: status "
-                                        f"{worker.returncode}: "
-                                        f"{error.strip()[-400:]}")
-                    lines.append(json.loads(output.splitlines()[-1]))
-            finally:
-                for worker in workers:
-                    if worker.poll() is None:
-                        worker.kill()
-                        worker.wait()
-            return lines
+            return ddp.answers_of(workers, self.name, DEADLINE_S)
 
     def losses(self, text, weights):
         """By step: the mean of those that have one."""
@@ -286,12 +270,9 @@ def parse():
 
 def main():
     arguments = parse()
-    program = Path(os.environ.get("TROUPE",
-                                  ddp.ROOT / "build/release/apps/troupe"))
-    for path in (program, arguments.text):
-        if not path.exists():
-            print(f"{path} is missing", file=sys.stderr)
-            return 1
+    program = ddp.find_program(arguments.text)
+    if program is None:
+        return 1
     print(f"{ddp.machine()}, load {os.getloadavg()[0]:.2f}", flush=True)
     rows = []
     try:

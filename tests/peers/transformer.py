@@ -200,12 +200,9 @@ def parse():
 
 def main():
     arguments = parse()
-    program = Path(os.environ.get("TROUPE",
-                                  ddp.ROOT / "build/release/apps/troupe"))
-    for path in (program, arguments.text):
-        if not path.exists():
-            print(f"{path} is missing", file=sys.stderr)
-            return 1
+    program = ddp.find_program(arguments.text)
+    if program is None:
+        return 1
     peers = []
     for python in arguments.python:
         try:

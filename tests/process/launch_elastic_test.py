@@ -29,6 +29,19 @@ class LaunchElastic(LaunchHosts):
         self.wait_for_step(run, 20)
         return run
 
+    def begin_by_file(self, lines, hosts, seconds, *job):
+        """The hosts as lines of a file name them."""
+        file = self.path("hosts")
+        with open(file, "w") as out:
+            out.write(lines)
+        run = Run(*LAUNCHED, *job, *ENDLESS, command=[
+            *self.hosts.on(0), TROUPE, "launch", "--hosts-file", file, "--ssh",
+            self.sshd.ssh(), "--connect-deadline-s", seconds, "--hosts", hosts,
+            "--"])
+        self.addCleanup(run.__exit__)
+        self.wait_for_step(run, 20)
+        return run
+
     def wait_for_line(self, run, pattern, deadline_s=90):
         wait_for(lambda: re.search(rf"(?m)^{pattern}$", run.output()), pattern,
                  deadline_s)
@@ -77,22 +90,14 @@ class LaunchElastic(LaunchHosts):
 
     def test_a_host_that_others_do_not_reach_is_not_taken(self):
         """It was taken: only whether it reaches them was tried."""
-        file = self.path("hosts")
-        with open(file, "w") as out:
-            out.write("h1 slots=2\nh2 slots=2\nh3 slots=2 "
-                      "address=10.77.0.40\n")
         self.hosts.at(self.hosts.keepers[4], "ip", "address", "add",
                       "10.77.0.40/24", "dev", "eth0")
         # What it asks from its first address is answered.
         hole = ["ip", "route", "add", "blackhole", "10.77.0.40/32"]
         self.hosts.at(self.hosts.keepers[2], *hole)
         self.hosts.unplug(3)
-        run = Run(*LAUNCHED, *JOB, *ENDLESS, command=[
-            *self.hosts.on(0), TROUPE, "launch", "--hosts-file", file, "--ssh",
-            self.sshd.ssh(), "--connect-deadline-s", "10", "--hosts", "2:3",
-            "--"])
-        self.addCleanup(run.__exit__)
-        self.wait_for_step(run, 20)
+        run = self.begin_by_file("h1 slots=2\nh2 slots=2\nh3 slots=2 "
+                                 "address=10.77.0.40\n", "2:3", "10", *JOB)
         self.hosts.plug(3)
         self.wait_for_line(run, r"h3 is not taken: h1 does not reach it: .*")
         self.assertEqual(self.on(3), set())
@@ -106,22 +111,14 @@ class LaunchElastic(LaunchHosts):
     def test_of_two_that_come_together_each_reaches_the_other(self):
         """Both were taken: whom the later one was to reach had been settled
         before the first one was there."""
-        file = self.path("hosts")
-        with open(file, "w") as out:
-            out.write("h1 slots=2\nh2 slots=2 address=10.77.0.40\n"
-                      "h3 slots=2\n")
         self.hosts.at(self.hosts.keepers[3], "ip", "address", "add",
                       "10.77.0.40/24", "dev", "eth0")
         self.hosts.at(self.hosts.keepers[4], "ip", "route", "add", "blackhole",
                       "10.77.0.40/32")
         for host in (2, 3):
             self.hosts.unplug(host)
-        run = Run(*LAUNCHED, *JOB[:6], *ENDLESS, command=[
-            *self.hosts.on(0), TROUPE, "launch", "--hosts-file", file, "--ssh",
-            self.sshd.ssh(), "--connect-deadline-s", "3", "--hosts", "1:3",
-            "--"])
-        self.addCleanup(run.__exit__)
-        self.wait_for_step(run, 20)
+        run = self.begin_by_file("h1 slots=2\nh2 slots=2 address=10.77.0.40\n"
+                                 "h3 slots=2\n", "1:3", "3", *JOB[:6])
         for host in (2, 3):
             self.hosts.plug(host)
         self.wait_for_line(run, r"(h3 is not taken: it does not reach 10\.77\.0"

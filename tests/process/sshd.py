@@ -204,7 +204,8 @@ class Sshd:
 
     def memory_files(self, host):
         """What lies in the host's /dev/shm, which no other host has."""
-        return os.listdir(f"/proc/{self.started[host].pid}/root/dev/shm")
+        seen_by = f"/proc/{self.started[host].pid}"
+        return os.listdir(os.path.join(seen_by, "root", "dev", "shm"))
 
     def roles(self, host):
         return {words[2]: pid for pid, words in self.processes(host)
