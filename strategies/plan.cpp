@@ -67,6 +67,13 @@ bool one_of(const std::string& name, std::initializer_list<const char*> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
+/// Whether all devices are GPUs, and none of them two virtual ones.
+bool each_has_a_gpu(const std::vector<std::string>& devices) {
+  return std::ranges::all_of(devices, [](const std::string& device) {
+    return device.starts_with("cuda") && device.find('.') == device.npos;
+  });
+}
+
 /// Says why the all-reduce or the compression cannot be had.
 std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
   const auto& name = x.all_reduce;
@@ -77,20 +84,18 @@ std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
     return "--all-reduce " + name + " has no effect with strategy "
            + to_string(x.strategy) + ": drop it, or add --strategy mirrored";
   const bool local =
-    one_of(name, {"hierarchical_copy", "reduction_to_one_device", "nccl"});
+    one_of(name, {"hierarchical_copy", "reduction_to_one_device"});
   if (local && x.strategy != Strategy::mirrored && x.strategy != Strategy::tpu)
     return "--all-reduce " + name
            + " is for devices of one process: use ring, halving_doubling or "
              "hierarchical, or add --strategy mirrored";
   if (name == "nccl"
-      && std::ranges::count_if(x.devices, [](const std::string& device) {
-           return device.starts_with("cuda") && device.find('.') == device.npos;
-         }) < 2)
-    return "--all-reduce nccl needs two GPUs: name them with --devices "
-           "cuda:0,cuda:1, or drop it";
-  if (name == "nccl")
-    return "--all-reduce nccl is not available yet; drop it";
-  if (!x.any_order && name != "auto" && name != "reduction_to_one_device")
+      && (!each_has_a_gpu(x.devices)
+          || (x.strategy == Strategy::mirrored && x.devices.size() < 2)))
+    return "--all-reduce nccl needs a GPU of its own for each replica: name "
+           "them with --devices cuda:0,cuda:1, or drop it";
+  if (!x.any_order
+      && !one_of(name, {"auto", "reduction_to_one_device", "nccl"}))
     return "--all-reduce " + name
            + " sums in an order that depends on the number of replicas: add "
              "--reduction fast, or drop it";

@@ -123,7 +123,7 @@ void LocalGroups::form(
 
 bool LocalGroups::over_streams() const {
   const auto& name = job_->options.all_reduce;
-  return name != "auto" && name != "reduction_to_one_device";
+  return name != "auto" && name != "reduction_to_one_device" && name != "nccl";
 }
 
 } // namespace troupe

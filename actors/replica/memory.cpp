@@ -4,6 +4,7 @@
 #include "kernels/base/require.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -32,8 +33,19 @@ FlatArrays::FlatArrays(const Job& job, uint32_t arrays, bool shared)
   }
 }
 
+FlatArrays::FlatArrays(const Job& job, uint32_t arrays, Memory memory)
+  : memory_(std::move(memory)), stride_(stride_of(job.layout.total)) {
+  taken_ = memory_(arrays * stride_);
+  first_ = taken_.get();
+}
+
 float* FlatArrays::more(uint32_t array) {
   kernels::require(!segment_, "a memory file does not grow");
+  if (memory_) {
+    while (more_taken_.size() <= array)
+      more_taken_.push_back(memory_(stride_));
+    return more_taken_[array].get();
+  }
   while (more_.size() <= array) {
     more_.emplace_back(page + stride_);
     more_.back().fill(0);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,6 +20,10 @@ namespace troupe {
 class FlatArrays {
 public:
   FlatArrays(const Job& job, uint32_t arrays, bool shared);
+
+  /// Takes memory of a device: [elements], 0 at first.
+  using Memory = std::function<std::shared_ptr<float>(uint64_t elements)>;
+  FlatArrays(const Job& job, uint32_t arrays, Memory memory);
 
   float* at(uint32_t array) const { return first_ + array * stride_; }
   /// An array beyond those, made when it is first asked for; in own memory
@@ -34,6 +39,9 @@ private:
   std::optional<SharedSegment> segment_;
   Buffer own_;
   std::vector<Buffer> more_;
+  Memory memory_; ///< empty: of the host
+  std::shared_ptr<float> taken_;
+  std::vector<std::shared_ptr<float>> more_taken_;
   uint64_t stride_;
   float* first_;
 };

@@ -3,9 +3,11 @@
 #include "actors/job/first_period.hpp"
 #include "actors/replica/device_home.hpp"
 #include "actors/replica/host_home.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
+#include "kernels/cuda/nccl_reducer.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 
 #include <algorithm>
@@ -26,6 +28,15 @@ std::unique_ptr<VariableHome> home_of(const RoleContext& context, bool alone,
   return std::make_unique<HostHome>(computer, update);
 }
 
+/// Errors: InputError where sums cannot be made by NCCL.
+void require_nccl(bool on_device) {
+  if (!on_device)
+    throw InputError("--all-reduce nccl sums what GPUs keep, and this "
+                     "optimizer's state is kept on the host: drop it, or "
+                     "choose another --optimizer");
+  kernels::nccl_version();
+}
+
 } // namespace
 
 ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
@@ -35,14 +46,19 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     replicas_(
       static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size())),
     on_devices_(!alone() && devices_keep_variables(job_)),
+    by_nccl_(!alone() && job_.options.all_reduce == "nccl"),
     computer_(context.job, context.data.train, executor_,
-              parse_device(job_.plan.role(context.role).device), nullptr,
+              device(), nullptr,
               context.faults, context.flight),
     update_(job_, executor_),
     sums_(job_, replicas_, !context.own_process, on_devices_),
     home_(home_of(context_, alone(), computer_, update_)),
     group_(*context_.faults, [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());
+  if (by_nccl_) {
+    layouts_.resize(1); // each sum is one piece
+    require_nccl(home_->keeps_version());
+  }
   // Copies of mirrored in one memory would be equal all the time. Threads of a
   // device update its own together.
   if (context_.groups && !alone() && !on_devices_
@@ -61,7 +77,13 @@ void ReplicaSteps::make_arrays() {
   const uint32_t banks = alone() || home_->keeps_version() ? 1 : 2;
   const auto own = shares_variables_ ? 0
                                      : VariableBanks::arrays_of(job_, banks);
-  const auto first = sums_.arrays() + (alone() || updates_in_parts() ? 0 : 1);
+  const auto sums = sums_.arrays() + (alone() || updates_in_parts() ? 0 : 1);
+  if (by_nccl_ && !device_sums_)
+    device_sums_ = std::make_shared<FlatArrays>(
+      job_, sums, [device = device()](uint64_t elements) {
+        return kernels::make_device_array(device, elements);
+      });
+  const auto first = by_nccl_ ? 0 : sums;
   arrays_ = std::make_shared<FlatArrays>(job_, first + own,
                                          context_.own_process && !alone());
   if (!shares_variables_)
@@ -77,7 +99,7 @@ bool ReplicaSteps::updates_in_parts() const {
 }
 
 float* ReplicaSteps::whole_sum() const {
-  return alone() ? targets_.sums.front() : arrays_->at(sums_.arrays());
+  return alone() ? targets_.sums.front() : sum_arrays().at(sums_.arrays());
 }
 
 ReducerLayout ReplicaSteps::layout(const ReplicaStart& start) const {
@@ -104,6 +126,12 @@ void ReplicaSteps::hold(uint64_t version) {
 
 void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
                          ReplicaStart start) {
+  if (group && by_nccl_) {
+    group->reducer = kernels::make_nccl_reducer(
+      layout(start), device(), std::move(group->reducer),
+      job_.options.reduction == "fast");
+    group->shares_memory = false;
+  }
   sums_.begin_epoch(std::move(start), group && group->shares_memory);
   point_at_sums();
   const auto owners = assign(job_.plan.slices, sums_.members());
@@ -125,7 +153,7 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
 
 void ReplicaSteps::point_at_sums() {
   targets_.nodes = sums_.left();
-  targets_.sums = sums_.left_in(*arrays_);
+  targets_.sums = sums_.left_in(sum_arrays());
 }
 
 UpdateMoment ReplicaSteps::moment(uint64_t step) const {
@@ -171,10 +199,12 @@ void ReplicaSteps::move_to_new_arrays() {
   const auto before = arrays_;
   const auto old = std::exchange(variables_, nullptr);
   make_arrays();
-  const auto sums = sums_.all_in(*before);
-  const auto there = sums_.all_in(*arrays_);
-  for (size_t i = 0; i < sums.size(); ++i)
-    std::copy_n(sums[i], job_.layout.total, there[i]);
+  if (!device_sums_) {
+    const auto sums = sums_.all_in(*before);
+    const auto there = sums_.all_in(*arrays_);
+    for (size_t i = 0; i < sums.size(); ++i)
+      std::copy_n(sums[i], job_.layout.total, there[i]);
+  }
   const auto from = old->all(version_);
   const auto to = variables_->all(version_);
   for (size_t i = 0; i < from.size(); ++i)
@@ -265,7 +295,7 @@ bool ReplicaSteps::sum_in_group(uint64_t step, StepOutcome& outcome) {
   ReduceStep sum;
   sum.step = step;
   sum.program = sums_.program(step);
-  sum.vectors = sums_.all_in(*arrays_);
+  sum.vectors = sums_.all_in(sum_arrays());
   sum.keeps_vectors = sums_.outlive_steps();
   const auto work = [&] {
     return computes(outcome, [&] {

@@ -54,6 +54,12 @@ public:
   EpochGroup& group() { return group_; }
 
 private:
+  DeviceId device() const {
+    return parse_device(job_.plan.role(context_.role).device);
+  }
+  FlatArrays& sum_arrays() const {
+    return device_sums_ ? *device_sums_ : *arrays_;
+  }
   void hold(uint64_t version);
   bool shares_variables() const { return shares_variables_; }
   bool updates_in_parts() const;
@@ -79,6 +85,7 @@ private:
   Executor& executor_;
   uint32_t replicas_;
   bool on_devices_; ///< some replicas' variables are, of a group
+  bool by_nccl_;    ///< their sums too
   std::vector<GradientBuckets> layouts_; ///< to choose from
   BucketTuning tuning_{1};
   LeafComputer computer_;
@@ -86,6 +93,7 @@ private:
   ReplicaSums sums_;
   std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;
+  std::shared_ptr<FlatArrays> device_sums_; ///< null: sums are in arrays_
   std::shared_ptr<VariableBanks> variables_; ///< where the home is the host's
   std::unique_ptr<VariableHome> home_;
   bool shares_variables_ = false; ///< with all replicas of the process

@@ -425,8 +425,9 @@ void add_steps(std::vector<Flag>& flags) {
       "threads; fast: sums in any order",
       choice(FIELD(job.reduction), {"reproducible", "fast"})},
      {"all-reduce", "NAME", text_flag, "auto",
-      "how replicas exchange sums; reproducible: reduction_to_one_device; "
-      "fast, too: ring, halving_doubling, hierarchical, hierarchical_copy",
+      "how replicas exchange sums; reproducible: reduction_to_one_device, "
+      "nccl (between GPUs); fast, too: ring, halving_doubling, hierarchical, "
+      "hierarchical_copy",
       choice(FIELD(job.all_reduce),
              {"auto", "ring", "halving_doubling", "hierarchical",
               "hierarchical_copy", "reduction_to_one_device", "nccl"})},

@@ -187,7 +187,7 @@ public:
     const auto* from = gradients_[--waiting_].data();
     variables_.examine(from);
     check(cudaMemcpyAsync(to, from, variables_.total() * sizeof(float),
-                          cudaMemcpyDeviceToHost, context().stream()),
+                          cudaMemcpyDefault, context().stream()),
           context().place("download of a gradient"));
     context().synchronize("a gradient");
     return variables_.are_finite();
@@ -198,7 +198,7 @@ public:
     make_room();
     check(cudaMemcpyAsync(gradients_[waiting_++].data(), from,
                           variables_.total() * sizeof(float),
-                          cudaMemcpyHostToDevice, context().stream()),
+                          cudaMemcpyDefault, context().stream()),
           context().place("upload of a sum"));
   }
 

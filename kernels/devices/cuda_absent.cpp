@@ -1,4 +1,5 @@
 #include "kernels/base/error.hpp"
+#include "kernels/cuda/nccl_reducer.hpp"
 #include "kernels/cuda/replica.hpp"
 
 // Stands in for kernels/cuda/ in a build without CUDA.
@@ -45,6 +46,19 @@ std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
 
 std::string cuda_versions() {
   return {};
+}
+
+std::string nccl_version() {
+  throw InputError("this build has no CUDA, so it has no use for NCCL");
+}
+
+std::shared_ptr<float> make_device_array(DeviceId device, uint64_t) {
+  refuse(device);
+}
+
+std::unique_ptr<Reducer> make_nccl_reducer(ReducerLayout, DeviceId device,
+                                           std::unique_ptr<Reducer>, bool) {
+  refuse(device);
 }
 
 } // namespace kernels

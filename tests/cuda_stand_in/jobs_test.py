@@ -20,6 +20,8 @@ MIRRORED = ["--strategy", "mirrored"]
 WORKERS = ["--strategy", "multi_worker_mirrored", "--workers", "2"]
 SERVED = ["--strategy", "parameter_server", "--sync", "--workers", "2",
           "--ps", "2", "--processes"]
+# To the stand-in two processes are two hosts, whose GPUs have the same names.
+NCCL = ["--all-reduce", "nccl"]
 LAYOUTS = [
     ONE_DEVICE,
     [*MIRRORED, "--devices", "cuda:0,cuda:1"],
@@ -28,6 +30,9 @@ LAYOUTS = [
     [*WORKERS, "--devices", "cuda:0"],
     [*WORKERS, "--devices", "cuda:0,cuda:1"],
     [*SERVED, "--devices", "cuda:1"],
+    [*MIRRORED, "--devices", "cuda:0,cuda:1", *NCCL],
+    [*WORKERS, "--devices", "cuda:0", *NCCL],
+    [*WORKERS, "--devices", "cuda:0,cuda:1", *NCCL],
 ]
 
 
@@ -39,8 +44,12 @@ def other(job, *flags):
             for word in (name, value)] + [*flags]
 
 
+MESSAGES = tempfile.TemporaryDirectory() # of NCCL's stand-in
+
+
 def stand_in(settings=""):
-    return {"CUDA_STAND_IN": "devices=2" + settings}
+    return {"CUDA_STAND_IN": "devices=2" + settings,
+            "NCCL_STAND_IN": MESSAGES.name}
 
 
 def digests(*flags, steps=29, settings="", job=JOB):
@@ -67,7 +76,9 @@ class SameBits(unittest.TestCase):
                  ((three, ""), ([*two, "--link", "tcp"], ""),
                   ([*MIRRORED, "--devices", "cuda:0*2", "--all-reduce",
                     "reduction_to_one_device"], ",pins=0"),
-                  (two, ",pins=0"),
+                  (two, ",pins=0"), ([*two, *NCCL], ""),
+                  ([*WORKERS[:2], "--workers", "3", "--devices", "cuda:0",
+                    *NCCL], ""),
                   ([*three, "--bucket-mb", "0.01"], ""))),
                 # What is left to the host.
                 (other(JOB, "--optimizer", "lamb"), ((three, ""), (two, ""))),
@@ -117,6 +128,7 @@ class Failures(unittest.TestCase):
     def test_a_killed_worker_of_gpus_is_repaired(self):
         for flags in ([*WORKERS, "--devices", "cuda:0"],
                       [*WORKERS, "--devices", "cuda:0,cuda:1"],
+                      [*WORKERS, "--devices", "cuda:0,cuda:1", *NCCL],
                       [*SERVED, "--devices", "cuda:1"]):
             with self.subTest(" ".join(flags)), \
                     Run(*JOB, *ENDLESS, *flags,
@@ -147,13 +159,45 @@ class Failures(unittest.TestCase):
                 lines.add(run.error().split(" in virtual")[0])
         self.assertEqual(len(lines), 1, lines)
 
+    def test_nccl_is_refused_where_sums_cannot_be_made_by_it(self):
+        mirrored = [*MIRRORED, "--devices", "cuda:0,cuda:1", *NCCL]
+        own = "needs a GPU of its own for each replica"
+        for job, flags, status, line in (
+                (JOB, [*MIRRORED, "--devices", "cuda:0*2", *NCCL], 2, own),
+                (JOB, [*MIRRORED, "--devices", "cpu:2", *NCCL], 2, own),
+                (other(JOB, "--optimizer", "lamb"), mirrored, 1,
+                 "this optimizer's state is kept on the host")):
+            with self.subTest(" ".join(job + flags)):
+                error = troupe("train", *job, *flags, "--steps", "3",
+                               "--epochs", "0", status=status,
+                               environment=stand_in())
+                self.assertIn(line, error)
+
+    def test_a_collective_that_fails_is_taken_anew(self):
+        want = digests(*ONE_DEVICE)
+        for settings in ("fail_nccl=1", "fail_nccl=22", "fail_nccl=43"):
+            for flags in ([*MIRRORED, "--devices", "cuda:0,cuda:1", *NCCL],
+                          [*WORKERS, "--devices", "cuda:0", *NCCL]):
+                with self.subTest(settings + " " + flags[1]), \
+                        tempfile.TemporaryDirectory() as folder:
+                    token = os.path.join(folder, "failed")
+                    with Run(*JOB, "--epochs", "0", "--steps", "29", *flags,
+                             environment=stand_in(
+                                 f",{settings},fault_once={token}")) as run:
+                        summary = run.finish()
+                        self.assertTrue(os.path.exists(token))
+                        self.assertEqual((summary["weights_sha256"],
+                                          summary["state_sha256"]), want)
+                        self.assertEqual(summary["steps_rolled_back"], 0)
+
     def test_a_device_that_fails_once_ends_its_role_alone(self):
         want = digests(*ONE_DEVICE)
         for settings, flags in (
                 ("fail_launch=100", SERVED), ("fail_malloc=5", SERVED),
                 # In the middle of a pass, of an update, of what comes first.
                 ("fail_launch=100", WORKERS), ("fail_launch=211", WORKERS),
-                ("fail_launch=305", WORKERS), ("fail_malloc=5", WORKERS)):
+                ("fail_launch=305", WORKERS), ("fail_malloc=5", WORKERS),
+                ("fail_launch=170", [*WORKERS, *NCCL])):
             with self.subTest(settings + " " + flags[1]), \
                     tempfile.TemporaryDirectory() as folder:
                 token = os.path.join(folder, "failed")
@@ -179,7 +223,9 @@ class Chaos(ChaosRuns):
         self.addCleanup(os.environ.pop, "CUDA_STAND_IN")
         for job in (other(JOB, *WORKERS, "--devices", "cuda:0"),
                     other(JOB, *WORKERS[:2], "--workers", "3", "--devices",
-                          "cuda:0,cuda:1", "--virtual-ranks", "8")):
+                          "cuda:0,cuda:1", "--virtual-ranks", "8"),
+                    other(JOB, *WORKERS[:2], "--workers", "3", "--devices",
+                          "cuda:0", "--virtual-ranks", "8", *NCCL)):
             with self.subTest(" ".join(job)):
                 verdict, _ = self.passed(
                     ["--faults", "6", "--kinds", "kill,nan,device", "--seed",

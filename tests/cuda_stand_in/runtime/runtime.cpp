@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -22,8 +23,9 @@ namespace {
 
 using namespace cuda_stand_in;
 
-/// A piece of work; it throws a Fault.
-using Work = std::shared_ptr<const std::function<void()>>;
+/// A piece of work; it throws a Fault. False: it waits for others, and what
+/// comes after it on its stream waits too.
+using Work = std::shared_ptr<const std::function<bool()>>;
 
 /// Where a stream is to have come to.
 struct Mark {
@@ -58,6 +60,7 @@ struct Settings {
   uint64_t seed = 0;
   uint64_t fail_malloc = 0;
   uint64_t fail_launch = 0;
+  uint64_t fail_nccl = 0;
   std::string fault_once;
   std::string libraries = "full";
   bool pins = true;
@@ -74,6 +77,7 @@ struct Runtime {
   std::map<const char*, size_t> registered; ///< memory of the host: bytes
   uint64_t mallocs = 0;
   uint64_t launches = 0;
+  uint64_t collectives = 0;
   uint64_t drawn = 1;
   std::vector<CUstream_st*> streams; ///< in the order in which they were made
   std::set<CUevent_st*> events;
@@ -117,6 +121,8 @@ void apply(Settings& settings, const std::string& words) {
       settings.fail_malloc = number;
     else if (name == "fail_launch")
       settings.fail_launch = number;
+    else if (name == "fail_nccl")
+      settings.fail_nccl = number;
     else if (name == "fault_once")
       settings.fault_once = value;
     else if (name == "libraries")
@@ -137,6 +143,7 @@ void configure_locked(Runtime& r, const std::string& words) {
   r.configured = true;
   r.mallocs = 0;
   r.launches = 0;
+  r.collectives = 0;
   r.drawn = r.settings.seed * 2 + 1;
   r.runner.seed(r.settings.seed);
   r.runner.keep_going(r.settings.keep_going);
@@ -183,33 +190,37 @@ void lose(Runtime& r, uint32_t device, const Fault& fault) {
   std::fprintf(stderr, "cuda_stand_in: %s\n", r.last_fault.c_str());
 }
 
-/// Runs a stream's first piece of work.
-void run_one(Runtime& r, CUstream_st& stream) {
+/// Runs a stream's first piece of work. False: it is not done yet.
+bool run_one(Runtime& r, CUstream_st& stream) {
   const auto work = stream.waiting.front();
-  stream.waiting.pop_front();
-  if (r.lost[stream.device] != cudaSuccess)
-    return; // nothing runs on it any more
-  r.running = stream.device;
-  try {
-    (*work)();
-  } catch (const Fault& fault) {
-    lose(r, stream.device, fault);
+  if (r.lost[stream.device] == cudaSuccess) { // else nothing runs on it
+    r.running = stream.device;
+    try {
+      if (!(*work)())
+        return false;
+    } catch (const Fault& fault) {
+      lose(r, stream.device, fault);
+    }
   }
+  stream.waiting.pop_front();
+  return true;
 }
 
 void run_until(Runtime& r, const std::shared_ptr<Mark>& mark) {
   while (!mark->passed && r.knows(mark->stream)
-         && !mark->stream->waiting.empty())
-    run_one(r, *mark->stream);
+         && !mark->stream->waiting.empty() && run_one(r, *mark->stream))
+    continue;
 }
 
-void run_all(Runtime& r, CUstream_st& stream) {
+/// False: work that waits for others is left.
+bool run_all(Runtime& r, CUstream_st& stream) {
   if (stream.waiting.empty())
-    return;
+    return true;
   r.memory.open();
-  while (!stream.waiting.empty())
-    run_one(r, stream);
+  while (!stream.waiting.empty() && run_one(r, stream))
+    continue;
   r.memory.close();
+  return stream.waiting.empty();
 }
 
 void run_device(Runtime& r, uint32_t device) {
@@ -275,8 +286,9 @@ cudaError_t stream_call(cudaStream_t stream, const F& work) {
   });
 }
 
-cudaError_t put(Runtime& r, CUstream_st& stream, std::function<void()> run) {
-  auto work = std::make_shared<const std::function<void()>>(std::move(run));
+cudaError_t put_until(Runtime& r, CUstream_st& stream,
+                      std::function<bool()> run) {
+  auto work = std::make_shared<const std::function<bool()>>(std::move(run));
   if (stream.recording != nullptr) {
     stream.recording->works.push_back(std::move(work));
     return cudaSuccess;
@@ -284,6 +296,13 @@ cudaError_t put(Runtime& r, CUstream_st& stream, std::function<void()> run) {
   stream.waiting.push_back(std::move(work));
   pass_time(r);
   return cudaSuccess;
+}
+
+cudaError_t put(Runtime& r, CUstream_st& stream, std::function<void()> run) {
+  return put_until(r, stream, [run = std::move(run)] {
+    run();
+    return true;
+  });
 }
 
 /// How much of the host's memory is registered.
@@ -315,10 +334,11 @@ void check_touch(Runtime& r, const void* at, size_t bytes, bool writes) {
 }
 
 /// A piece of work says who it is when it fails.
-std::function<void()> named(const char* name, std::function<void()> work) {
+template <class Result>
+std::function<Result()> named(const char* name, std::function<Result()> work) {
   return [name = std::string(name), work = std::move(work)] {
     try {
-      work();
+      return work();
     } catch (const Fault& fault) {
       throw Fault{fault.status, name + " " + fault.text};
     }
@@ -353,6 +373,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "pointer does not correspond to a registered memory region";
     case cudaErrorNotSupported:
       return "operation not supported";
+    case cudaErrorNotReady:
+      return "device not ready";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
     case cudaErrorStreamCaptureUnsupported:
@@ -504,12 +526,11 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
     auto on_device = [&](const void* at) {
       return r.memory.owns(at) && r.memory.place_of(at) != Memory::pinned;
     };
-    if (on_device(to) != (kind != cudaMemcpyDeviceToHost)
-        || on_device(from) != (kind != cudaMemcpyHostToDevice))
+    if (kind != cudaMemcpyDefault
+        && (on_device(to) != (kind != cudaMemcpyDeviceToHost)
+            || on_device(from) != (kind != cudaMemcpyHostToDevice)))
       return cudaErrorInvalidValue;
-    const auto* host = kind == cudaMemcpyHostToDevice   ? from
-                       : kind == cudaMemcpyDeviceToHost ? to
-                                                        : nullptr;
+    const auto* host = !on_device(from) ? from : !on_device(to) ? to : nullptr;
     const auto pinned = host == nullptr || r.memory.owns(host)
                           ? Registered::all
                           : registered(r, host, bytes);
@@ -526,7 +547,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
       taken = std::make_shared<std::string>(static_cast<const char*>(from),
                                             bytes);
     const auto status =
-      put(r, *stream, named("a copy", [&r, to, from, bytes, taken] {
+      put(r, *stream, named<void>("a copy", [&r, to, from, bytes, taken] {
             const void* source = taken == nullptr ? from : taken->data();
             if (r.memory.owns(source))
               check_touch(r, source, bytes, false);
@@ -543,7 +564,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
                             cudaStream_t stream) {
   return stream_call(stream, [&](Runtime& r) {
-    return put(r, *stream, named("a fill", [&r, to, value, bytes] {
+    return put(r, *stream, named<void>("a fill", [&r, to, value, bytes] {
                  check_touch(r, to, bytes, true);
                  memset(to, value, bytes);
                }));
@@ -574,14 +595,20 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return stream_call(stream, [&](Runtime& r) {
-    if (stream->recording != nullptr) {
-      stream->recording_failed = true;
-      return cudaErrorStreamCaptureUnsupported;
-    }
-    run_all(r, *stream);
-    return cudaSuccess;
-  });
+  bool done = false;
+  for (;;) {
+    const auto status = stream_call(stream, [&](Runtime& r) {
+      if (stream->recording != nullptr) {
+        stream->recording_failed = true;
+        return cudaErrorStreamCaptureUnsupported;
+      }
+      done = run_all(r, *stream);
+      return cudaSuccess;
+    });
+    if (done || status != cudaSuccess)
+      return status;
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+  }
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -646,6 +673,23 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     run_until(r, mark);
     r.memory.close();
     return r.lost[device];
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return call([&](Runtime& r) {
+    if (r.events.count(event) == 0)
+      return cudaErrorInvalidResourceHandle;
+    const auto mark = event->mark;
+    if (mark == nullptr || mark->passed || !r.knows(mark->stream))
+      return cudaSuccess;
+    const auto device = mark->stream->device;
+    r.memory.open();
+    run_until(r, mark);
+    r.memory.close();
+    if (r.lost[device] != cudaSuccess)
+      return r.lost[device];
+    return mark->passed ? cudaSuccess : cudaErrorNotReady;
   });
 }
 
@@ -772,7 +816,14 @@ void submit(const char* name, const void* address, const Configuration& how,
 cudaError_t enqueue(cudaStream_t stream, const char* name,
                     std::function<void()> work) {
   return stream_call(stream, [&](Runtime& r) {
-    return put(r, *stream, named(name, std::move(work)));
+    return put(r, *stream, named<void>(name, std::move(work)));
+  });
+}
+
+cudaError_t enqueue_until(cudaStream_t stream, const char* name,
+                          std::function<bool()> work) {
+  return stream_call(stream, [&](Runtime& r) {
+    return put_until(r, *stream, named<bool>(name, std::move(work)));
   });
 }
 
@@ -795,6 +846,13 @@ void configure(const std::string& words) {
   const std::lock_guard lock(r.mutex);
   ready(r);
   configure_locked(r, words);
+}
+
+bool collective_fails() {
+  auto& r = runtime();
+  const std::lock_guard lock(r.mutex);
+  ready(r);
+  return ++r.collectives == r.settings.fail_nccl && happens(r);
 }
 
 std::string libraries() {

@@ -458,9 +458,15 @@ BOOST_AUTO_TEST_CASE(an_all_reduce_that_would_change_bits_is_refused) {
                != std::string::npos);
   }
   options.all_reduce = "nccl";
-  BOOST_TEST(refusal(options).find("needs two GPUs") != std::string::npos);
+  BOOST_TEST(refusal(options).find("a GPU of its own") != std::string::npos);
   options.devices = {"cuda:0", "cuda:0.1"};
-  BOOST_TEST(refusal(options).find("needs two GPUs") != std::string::npos);
+  BOOST_TEST(refusal(options).find("a GPU of its own") != std::string::npos);
+  options.devices = {"cuda:0"};
+  BOOST_TEST(refusal(options).find("a GPU of its own") != std::string::npos);
+  options.devices = {"cuda:0", "cuda:1"};
+  Plan plan;
+  PlanError error;
+  BOOST_TEST(make_plan(options, some_variables, plan, error));
   options = mirrored(2);
   options.compresses = true;
   BOOST_TEST(refusal(options).find("--compress changes bits")
