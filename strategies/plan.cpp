@@ -83,8 +83,8 @@ std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
   if (name != "auto" && !replicas)
     return "--all-reduce " + name + " has no effect with strategy "
            + to_string(x.strategy) + ": drop it, or add --strategy mirrored";
-  const bool local =
-    one_of(name, {"hierarchical_copy", "reduction_to_one_device"});
+  const bool local = one_of(name,
+                            {"hierarchical_copy", "reduction_to_one_device"});
   if (local && x.strategy != Strategy::mirrored && x.strategy != Strategy::tpu)
     return "--all-reduce " + name
            + " is for devices of one process: use ring, halving_doubling or "

@@ -1,8 +1,10 @@
 """Whole jobs on devices that are stand-ins: the same weights whichever of them
-computed, and in spite of kills and of devices that fail."""
+computed, and in spite of kills and of devices that fail. TROUPE_IN_FULL=1: 200
+kills of members that sum by NCCL, and 50 collectives that fail."""
 # ctest: TIMEOUT 1800
 
 import os
+import random
 import sys
 import tempfile
 import unittest
@@ -12,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "process"))
 from chaos_runs import ChaosRuns  # noqa: E402
 from cluster import ENDLESS, Run, troupe  # noqa: E402
 
+IN_FULL = os.environ.get("TROUPE_IN_FULL") == "1"
 JOB = ["--data", "synthetic:digits?samples=1994", "--model", "mlp:784-48-10",
        "--eval-fraction", "0.1", "--global-batch", "64", "--virtual-ranks",
        "4", "--seed", "7", "--optimizer", "adam"]
@@ -175,20 +178,25 @@ class Failures(unittest.TestCase):
 
     def test_a_collective_that_fails_is_taken_anew(self):
         want = digests(*ONE_DEVICE)
-        for settings in ("fail_nccl=1", "fail_nccl=22", "fail_nccl=43"):
-            for flags in ([*MIRRORED, "--devices", "cuda:0,cuda:1", *NCCL],
-                          [*WORKERS, "--devices", "cuda:0", *NCCL]):
-                with self.subTest(settings + " " + flags[1]), \
-                        tempfile.TemporaryDirectory() as folder:
-                    token = os.path.join(folder, "failed")
-                    with Run(*JOB, "--epochs", "0", "--steps", "29", *flags,
-                             environment=stand_in(
-                                 f",{settings},fault_once={token}")) as run:
-                        summary = run.finish()
-                        self.assertTrue(os.path.exists(token))
-                        self.assertEqual((summary["weights_sha256"],
-                                          summary["state_sha256"]), want)
-                        self.assertEqual(summary["steps_rolled_back"], 0)
+        mirrored = [*MIRRORED, "--devices", "cuda:0,cuda:1", *NCCL]
+        workers = [*WORKERS, "--devices", "cuda:0", *NCCL]
+        faults = [(1, workers), (22, mirrored), (43, workers)]
+        if IN_FULL:
+            draw = random.Random(1) # a member takes two in each step
+            faults = [(draw.randint(1, 57), draw.choice([mirrored, workers]))
+                      for _ in range(50)]
+        for number, flags in faults:
+            with self.subTest(f"{number} {flags[1]}"), \
+                    tempfile.TemporaryDirectory() as folder:
+                token = os.path.join(folder, "failed")
+                with Run(*JOB, "--epochs", "0", "--steps", "29", *flags,
+                         environment=stand_in(f",fail_nccl={number},"
+                                              f"fault_once={token}")) as run:
+                    summary = run.finish()
+                    self.assertTrue(os.path.exists(token))
+                    self.assertEqual((summary["weights_sha256"],
+                                      summary["state_sha256"]), want)
+                    self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_a_device_that_fails_once_ends_its_role_alone(self):
         want = digests(*ONE_DEVICE)
@@ -216,11 +224,25 @@ class Failures(unittest.TestCase):
 
 
 class Chaos(ChaosRuns):
-    deadline_s = 400
+    deadline_s = 1800 if IN_FULL else 400
+
+    def setUp(self):
+        for name, value in stand_in().items():
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
+
+    @unittest.skipUnless(IN_FULL, "takes minutes")
+    def test_200_kills_of_members_that_sum_by_nccl(self):
+        verdict, _ = self.passed(
+            ["--faults", "200", "--kinds", "kill", "--seed", "5"],
+            [*other(JOB, *WORKERS[:2], "--workers", "3", "--devices", "cuda:0",
+                    "--virtual-ranks", "8", *NCCL),
+             "--processes", "--epochs", "0"])
+        self.assertEqual(verdict["weights_sha256"],
+                         verdict["undisturbed"]["weights_sha256"])
+        self.assertEqual(verdict["steps_rolled_back"], 0)
 
     def test_faults_of_replicas_on_gpus_change_no_bit(self):
-        os.environ.update(stand_in())
-        self.addCleanup(os.environ.pop, "CUDA_STAND_IN")
         for job in (other(JOB, *WORKERS, "--devices", "cuda:0"),
                     other(JOB, *WORKERS[:2], "--workers", "3", "--devices",
                           "cuda:0,cuda:1", "--virtual-ranks", "8"),

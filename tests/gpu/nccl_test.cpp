@@ -65,8 +65,7 @@ std::vector<float> sum_of(const SumProgram& program) {
 class Members {
 public:
   explicit Members(std::vector<DeviceId> gpus)
-    : gpus_(std::move(gpus)),
-      control_(SharedReducer::control_bytes(count())) {
+    : gpus_(std::move(gpus)), control_(SharedReducer::control_bytes(count())) {
     SharedReducer::prepare(control_.data(), count());
   }
 
@@ -87,8 +86,8 @@ public:
   /// Takes a step; by a thread of each member.
   Outcome take(Reducer& reducer, uint32_t rank, const SumProgram& program,
                std::chrono::milliseconds time = 30s) {
-    const auto device =
-      kernels::make_cuda_device(gpus_[rank], Precision::float32);
+    const auto device = kernels::make_cuda_device(gpus_[rank],
+                                                  Precision::float32);
     std::vector<std::shared_ptr<float>> memory;
     ReduceStep step;
     step.program = program;
@@ -153,8 +152,7 @@ std::vector<DeviceId> gpus() {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(gpu_nccl_test,
-                      *boost::unit_test::precondition(has_nccl))
+BOOST_AUTO_TEST_SUITE(gpu_nccl_test, *boost::unit_test::precondition(has_nccl))
 
 BOOST_AUTO_TEST_CASE(one_member_has_the_programs_bits) {
   Members({gpu(0)}).check_steps({
@@ -208,8 +206,8 @@ BOOST_AUTO_TEST_CASE(nobody_hangs_for_a_member_that_does_not_come) {
   const auto alone = late.reducer(0);
   const auto ended = late.take(*alone, 0, {{0, 0, 0}}, 1s).ended;
   BOOST_TEST((ended.end == CollectiveEnd::late));
-  BOOST_TEST((late.take(*alone, 0, {{0, 0, 0}}, 1s).ended.end
-              != CollectiveEnd::done));
+  BOOST_TEST(
+    (late.take(*alone, 0, {{0, 0, 0}}, 1s).ended.end != CollectiveEnd::done));
 
   Members aborted{{gpu(0), gpu(0)}};
   const auto waiting = aborted.reducer(0);

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-// NCCL as files: a message is one, in a folder that has the communicator's name,
-// below that which NCCL_STAND_IN names. So ranks may be threads or processes. As
-// with a communicator that does not block, calls return before they are done,
-// and a receipt holds up what is behind it on its stream.
+// NCCL as files: a message is one, in a folder that has the communicator's
+// name, below that which NCCL_STAND_IN names. So ranks may be threads or
+// processes. As with a communicator that does not block, calls return before
+// they are done, and a receipt holds up what is behind it on its stream.
 
 namespace {
 
@@ -130,10 +130,9 @@ std::function<cudaError_t()> sending(const std::shared_ptr<Ring>& ring,
   };
 }
 
-std::function<cudaError_t()> receiving(const std::shared_ptr<Ring>& ring,
-                                       size_t bytes, int from,
-                                       cudaStream_t stream,
-                                       std::function<void(const char*)> use) {
+std::function<cudaError_t()>
+receiving(const std::shared_ptr<Ring>& ring, size_t bytes, int from,
+          cudaStream_t stream, std::function<void(const char*)> use) {
   const auto path = ring->message(from, ring->rank, ring->taken[from]++);
   return [=] {
     return cuda_stand_in::enqueue_until(stream, "ncclRecv", [=] {
