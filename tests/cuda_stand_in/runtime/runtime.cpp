@@ -661,21 +661,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
   });
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return call([&](Runtime& r) {
-    if (r.events.count(event) == 0)
-      return cudaErrorInvalidResourceHandle;
-    const auto mark = event->mark;
-    if (mark == nullptr || mark->passed || !r.knows(mark->stream))
-      return cudaSuccess;
-    const auto device = mark->stream->device;
-    r.memory.open();
-    run_until(r, mark);
-    r.memory.close();
-    return r.lost[device];
-  });
-}
-
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([&](Runtime& r) {
     if (r.events.count(event) == 0)
@@ -691,6 +676,17 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
       return r.lost[device];
     return mark->passed ? cudaSuccess : cudaErrorNotReady;
   });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const auto before = last_error; // that an event is not there yet is none
+  for (;;) {
+    const auto status = cudaEventQuery(event);
+    if (status != cudaErrorNotReady)
+      return status;
+    last_error = before;
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+  }
 }
 
 // -- graphs -------------------------------------------------------------------
