@@ -3,7 +3,6 @@
 #include "actors/job/first_period.hpp"
 #include "actors/replica/device_home.hpp"
 #include "actors/replica/host_home.hpp"
-#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
@@ -28,15 +27,6 @@ std::unique_ptr<VariableHome> home_of(const RoleContext& context, bool alone,
   return std::make_unique<HostHome>(computer, update);
 }
 
-/// Errors: InputError where sums cannot be made by NCCL.
-void require_nccl(bool on_device) {
-  if (!on_device)
-    throw InputError("--all-reduce nccl sums what GPUs keep, and this "
-                     "optimizer's state is kept on the host: drop it, or "
-                     "choose another --optimizer");
-  kernels::nccl_version();
-}
-
 } // namespace
 
 ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
@@ -47,8 +37,7 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
       static_cast<uint32_t>(job_.plan.of_kind(RoleKind::worker).size())),
     on_devices_(!alone() && devices_keep_variables(job_)),
     by_nccl_(!alone() && job_.options.all_reduce == "nccl"),
-    computer_(context.job, context.data.train, executor_,
-              device(), nullptr,
+    computer_(context.job, context.data.train, executor_, device(), nullptr,
               context.faults, context.flight),
     update_(job_, executor_),
     sums_(job_, replicas_, !context.own_process, on_devices_),
@@ -57,7 +46,8 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
   layouts_ = bucket_layouts(job_, alone());
   if (by_nccl_) {
     layouts_.resize(1); // each sum is one piece
-    require_nccl(home_->keeps_version());
+    kernels::require(home_->keeps_version(), "sums of GPUs for the host");
+    kernels::nccl_version(); // else it is said in the first step
   }
   // Copies of mirrored in one memory would be equal all the time. Threads of a
   // device update its own together.

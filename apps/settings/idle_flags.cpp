@@ -86,6 +86,15 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               is_sharded(job) && job.cut.sharding != Sharding::optimizer,
               "with --shard " + to_string(job.cut.sharding)
                 + ", which sends gradients part by part; leave it out");
+  const bool by_nccl = job.all_reduce == "nccl";
+  refuse_idle(flags, {"bucket-mb"}, by_nccl,
+              "with --all-reduce nccl, which sums in one piece; leave it out");
+  refuse_idle_but("none", flags, {"compress"}, by_nccl,
+                  "with --all-reduce nccl, which sends all; leave it out");
+  if (by_nccl && job.rule.kind == OptimizerKind::lamb)
+    throw UsageError("--all-reduce nccl sums what GPUs keep, and the state of "
+                     "--optimizer lamb is kept on the host: drop it, or use "
+                     "--optimizer adamw");
   if (is_sharded(job) && settings.min_workers > 0)
     throw UsageError("--workers MIN:MAX has no effect " + with
                      + ", whose workers all keep a share of the model; give "

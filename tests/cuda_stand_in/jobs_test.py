@@ -168,8 +168,10 @@ class Failures(unittest.TestCase):
         for job, flags, status, line in (
                 (JOB, [*MIRRORED, "--devices", "cuda:0*2", *NCCL], 2, own),
                 (JOB, [*MIRRORED, "--devices", "cpu:2", *NCCL], 2, own),
-                (other(JOB, "--optimizer", "lamb"), mirrored, 1,
-                 "this optimizer's state is kept on the host")):
+                (JOB, [*mirrored, "--bucket-mb", "1"], 2,
+                 "--bucket-mb has no effect with --all-reduce nccl"),
+                (other(JOB, "--optimizer", "lamb"), mirrored, 2,
+                 "the state of --optimizer lamb is kept on the host")):
             with self.subTest(" ".join(job + flags)):
                 error = troupe("train", *job, *flags, "--steps", "3",
                                "--epochs", "0", status=status,
@@ -227,6 +229,7 @@ class Chaos(ChaosRuns):
     deadline_s = 1800 if IN_FULL else 400
 
     def setUp(self):
+        super().setUp()
         for name, value in stand_in().items():
             os.environ[name] = value
             self.addCleanup(os.environ.pop, name)
