@@ -85,7 +85,8 @@ void EventLog::show(const Spreads& spreads) {
     {"weights/" + whole->name, whole->values}};
   if (whole->trained)
     named.push_back({"gradients/" + whole->name, whole->gradient});
-  write(tensorboard::histogram_event(unix_seconds(), whole->step, named));
+  write_at(whole->step,
+           tensorboard::histogram_event(unix_seconds(), whole->step, named));
 }
 
 void EventLog::end(bool success) {
@@ -103,7 +104,8 @@ void EventLog::show(const Progress& progress) {
     scalars.push_back({"loss", progress.loss});
   if (progress.step > 0)
     scalars.push_back({"learning_rate", learning_rate(lr_, progress.step - 1)});
-  write(tensorboard::scalar_event(unix_seconds(), progress.step, scalars));
+  write_at(progress.step, tensorboard::scalar_event(unix_seconds(),
+                                                    progress.step, scalars));
 }
 
 void EventLog::show(const DataEpochEnd& epoch) {
@@ -112,7 +114,15 @@ void EventLog::show(const DataEpochEnd& epoch) {
     scalars.push_back({"epoch_loss", epoch.loss});
   for (const auto& measure : epoch.evaluation)
     scalars.push_back({"evaluation/" + measure.name, measure.value});
-  write(tensorboard::scalar_event(unix_seconds(), epoch.step, scalars));
+  write_at(epoch.step,
+           tensorboard::scalar_event(unix_seconds(), epoch.step, scalars));
+}
+
+/// The first step says from where on an earlier run's are gone.
+void EventLog::write_at(uint64_t step, const std::string& event) {
+  if (!std::exchange(started_, true))
+    write(tensorboard::start_event(unix_seconds(), step));
+  write(event);
 }
 
 /// A picture that cannot be drawn costs the picture, never the run.

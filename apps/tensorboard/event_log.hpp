@@ -36,12 +36,14 @@ private:
   void show(const DataEpochEnd& epoch);
   void show(const Spreads& spreads);
   void write(const std::string& event);
+  void write_at(uint64_t step, const std::string& event);
   void fail(const std::string& how);
 
   std::string path_;
   LrOptions lr_;
   SpreadBook spreads_;
   int handle_ = -1;
+  bool started_ = false; ///< a step has been written
   bool failed_ = false; ///< the user was told; the run goes on without it
   std::function<void(const std::string&)> note_;
 };

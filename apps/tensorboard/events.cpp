@@ -10,7 +10,7 @@ namespace {
 
 /// Of Event.
 constexpr uint32_t wall_time = 1, step_field = 2, file_version = 3,
-                   graph_def = 4, summary = 5;
+                   graph_def = 4, summary = 5, session_log = 7;
 
 ProtoMessage event_at(double time) {
   ProtoMessage out;
@@ -46,6 +46,16 @@ ProtoMessage parameter_value(const std::string& text) {
 
 std::string version_event(double time) {
   return event_at(time).text(file_version, "brain.Event:2").bytes();
+}
+
+std::string start_event(double time, uint64_t step) {
+  constexpr uint64_t start = 1;
+  ProtoMessage session;
+  session.whole(1, start);
+  return event_at(time)
+    .whole(step_field, step)
+    .message(session_log, session)
+    .bytes();
 }
 
 std::string scalar_event(double time, uint64_t step,

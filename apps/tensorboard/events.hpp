@@ -18,6 +18,9 @@ namespace tensorboard {
 
 /// A file's first.
 std::string version_event(double time);
+/// A run begins, or goes on, here: what earlier files of the folder have from
+/// this step on is not shown.
+std::string start_event(double time, uint64_t step);
 
 struct Scalar {
   std::string tag; ///< "loss", "evaluation/accuracy"

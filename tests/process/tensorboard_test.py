@@ -138,8 +138,11 @@ class Tensorboard(OwnFolder):
             self.assertIn(node[3], names)  # of another node
         scalars = {}
         sessions = []
+        start, = (x for x in events if 7 in x)
+        self.assertEqual(dict(fields(start[7])), {1: 1})
+        self.assertEqual(start[2], min(x[2] for x in events if 2 in x))
         for event in events[2:]:
-            for number, value in fields(event[5]):
+            for number, value in fields(event.get(5, b"")):
                 self.assertEqual(number, 1)
                 value = dict(fields(value))
                 tag = value[1].decode()
@@ -261,12 +264,12 @@ class Tensorboard(OwnFolder):
                                 status=2),
                          r"^troupe: --histogram-every.*--tensorboard DIR.*\n$")
 
-    def test_tensorboard_itself_reads_it(self):
+    def read_by_tensorboard(self, path):
+        """None where Python has none."""
         python = os.environ.get("TROUPE_PYTHON", sys.executable)
         if subprocess.run([python, "-c", "import tensorboard"], check=False,
                           capture_output=True).returncode != 0:
-            self.skipTest("no tensorboard here")
-        path, summary = self.events_of("--strategy", "one_device")
+            return None
         done = subprocess.run([python, "-c", """
 import json, sys
 from tensorboard.backend.event_processing.event_accumulator import *
@@ -282,12 +285,47 @@ print(json.dumps({"scalars": {tag: [[x.step, x.value]
                   "nodes": len(found.Graph().node),
                   "plugins": list(found.summary_metadata)}))
 """, path], capture_output=True, text=True, timeout=100, check=True)
-        found = json.loads(done.stdout.splitlines()[-1])
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_tensorboard_itself_reads_it(self):
+        path, summary = self.events_of("--strategy", "one_device")
+        found = self.read_by_tensorboard(path)
+        if not found:
+            self.skipTest("no tensorboard here")
         self.assertEqual(found["scalars"]["loss"][-1][0], summary["steps"])
         self.assertGreater(found["nodes"], 3)
         self.assertEqual(found["histograms"]["gradients/dense_0/weight"],
                          [[summary["steps"], 784 * 64, 784 * 64]])
         self.assertIn("_hparams_/session_start_info", found["plugins"])
+
+    # TensorBoard drew the steps since the checkpoint twice.
+    def test_of_a_run_that_goes_on_no_step_is_shown_twice(self):
+        logs = self.path("events")
+        flags = [*JOB[:4], "--seed", "7", "--epochs", "0", "--strategy",
+                 "one_device", "--log-every", "1", "--tensorboard", logs,
+                 "--checkpoint-dir", self.path("kept"), "--checkpoint-every",
+                 "20"]
+        with Run(*flags, "--steps", "1000000") as run:
+            run.wait_for_step(50)
+            run.process.kill()
+            run.process.wait()
+        with Run(*flags, "--steps", "200", "--resume") as run:
+            run.finish()
+        steps = []
+        for name in sorted(os.listdir(logs)):
+            for event in (dict(fields(x))
+                          for x in records(os.path.join(logs, name))):
+                if 7 in event:
+                    steps = [x for x in steps if x < event[2]]
+                for _, value in fields(event.get(5, b"")):
+                    if dict(fields(value))[1] == b"loss":
+                        steps.append(event[2])
+        self.assertEqual(len(os.listdir(logs)), 2)
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertEqual(steps[-1], 200)
+        shown = self.read_by_tensorboard(logs)
+        if shown:
+            self.assertEqual([x for x, _ in shown["scalars"]["loss"]], steps)
 
     # It was silent: what is removed can be written to.
     def test_a_folder_that_is_removed_is_said_once_and_the_run_goes_on(self):
