@@ -2,12 +2,15 @@
 CAF's source from nobody whose files are not those of the release."""
 
 import os
+import signal
 import subprocess
 import tarfile
 import tempfile
 import time
 import unittest
 from pathlib import Path
+
+from cluster import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = ROOT / "cmake" / "setup"
@@ -19,6 +22,15 @@ def unshared(*flags):
     words = ["unshare", *(["-r"] if os.getuid() else []), *flags]
     tried = subprocess.run([*words, "true"], capture_output=True, check=False)
     return words if tried.returncode == 0 else None
+
+
+def is_group(group):
+    """Whether any process of the group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class Setup(unittest.TestCase):
@@ -95,6 +107,28 @@ source cmake/steps
         self.assertRegex(said, r"(?m)^building    \[1/4\], \d s$")
         self.assertRegex(said, r"(?m)^building    \[[34]/4\], \d s$")
         self.assertEqual((self.folder / "log").read_text().count("\n"), 4)
+
+    # The shell was in the build, and heard of it when that was done.
+    def test_a_build_that_is_told_to_end_ends(self):
+        for sent, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            with self.subTest(sent), subprocess.Popen(
+                    ["bash", "-c", """
+set -euo pipefail
+program=here logs=$FOLDER
+source cmake/steps
+attend watched "$FOLDER/log" sh -c 'echo $$ >"$FOLDER/build"; sleep 99; :'
+"""], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+                    env={**os.environ, "FOLDER": str(self.folder)}) as shell:
+                build = self.folder / "build"
+                wait_for(lambda: build.exists() and build.read_text(),
+                         "the build")
+                group = os.getpgid(int(build.read_text()))
+                build.unlink()
+                shell.send_signal(sent)
+                self.assertEqual(shell.wait(10), status)
+                self.assertIn("here: interrupted; call it again",
+                              shell.stderr.read())
+                wait_for(lambda: not is_group(group), "the build's end")
 
     def test_so_does_a_set_up_and_nothing_of_it_is_left(self):
         source = """
