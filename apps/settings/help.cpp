@@ -341,10 +341,13 @@ std::string overview() {
   out += "\nExamples\n";
   for (const auto& purpose : purposes)
     out += purpose.examples;
-  out += "\nExit status\n"
-         "  0 done · 1 a failure found at work · 2 a mistake in flags, "
-         "configuration file\n  or TF_CONFIG · 130 after Ctrl-C, 143 after "
-         "SIGTERM, 129 after SIGHUP\n";
+  out +=
+    "\nExit status\n"
+    "  0 done · 1 a failure found at work · 2 a mistake in flags, "
+    "configuration file\n  or TF_CONFIG · 130 after Ctrl-C, 143 after "
+    "SIGTERM, 129 after SIGHUP\n"
+    "  of role: 65 samples turned out to be wrong · 75 another coordinator "
+    "has taken\n  over; start it again, as its standby\n";
   return out;
 }
 
