@@ -414,8 +414,8 @@ public:
     context_.data = data;
     const auto& plan = context_.job->plan;
     if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
-      context_.groups = std::make_shared<LinkGroups>(links.node(),
-                                                     context_.job);
+      context_.groups = std::make_shared<LinkGroups>(links.node(), context_.job,
+                                                     context_.metrics);
     if (keeps_slices(plan.owner_kind))
       context_.links = links.messages();
     expect_faults(context_, options_.coordinator);

@@ -41,6 +41,14 @@ bool has_size(int descriptor, uint64_t bytes) {
          && found.st_size >= static_cast<off_t>(bytes);
 }
 
+std::vector<std::string>
+names_of(const std::vector<GroupRequest::Member>& members) {
+  std::vector<std::string> out;
+  for (const auto& member : members)
+    out.push_back(member.name);
+  return out;
+}
+
 class FormedGroup : public LinkGroup {
 public:
   explicit FormedGroup(std::shared_ptr<GroupWatch> watch)
@@ -60,8 +68,8 @@ GroupForming::GroupForming(const LinkRoom& room, GroupRequest request,
     segment_(std::move(segment)),
     done_(std::move(done)),
     peers_(request_.members.size()),
-    watch_(std::make_shared<GroupWatch>(room.loop, request_.members.size(),
-                                        room.patience)) {}
+    watch_(std::make_shared<GroupWatch>(room.loop, names_of(request_.members),
+                                        room.patience, request_.metrics)) {}
 
 GroupForming::~GroupForming() {
   room_.loop->cancel(timer_);

@@ -1,15 +1,11 @@
 #include "actors/links/group_watch.hpp"
 
-#include "actors/links/cable.hpp"
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace troupe {
 namespace {
-
-constexpr std::chrono::milliseconds cable_period{250};
 
 /// Whether this side ended a TCP connection first: LinkSocket::cut() wakes the
 /// watch as well.
@@ -24,9 +20,14 @@ bool ended_here(int descriptor) {
 
 } // namespace
 
-GroupWatch::GroupWatch(std::shared_ptr<IoLoop> loop, size_t members,
-                       std::chrono::milliseconds patience)
-  : loop_(std::move(loop)), peers_(members), patience_(patience) {}
+GroupWatch::GroupWatch(std::shared_ptr<IoLoop> loop,
+                       std::vector<std::string> names,
+                       std::chrono::milliseconds patience,
+                       std::shared_ptr<MetricRegistry> metrics)
+  : loop_(std::move(loop)), patience_(patience), metrics_(std::move(metrics)) {
+  for (auto& name : names)
+    peers_.push_back({.name = std::move(name)});
+}
 
 void GroupWatch::add(uint32_t rank, Descriptor connection) {
   std::lock_guard lock{mutex_};
@@ -44,8 +45,14 @@ void GroupWatch::add(uint32_t rank, Descriptor connection) {
 
 void GroupWatch::look_at_cables() {
   std::lock_guard lock{mutex_};
+  const auto now = IoLoop::Clock::now();
+  const bool whole = now - shown_ >= cable_show_period;
+  if (whole)
+    shown_ = now;
   for (uint32_t rank = 0; rank < peers_.size() && !closed_; ++rank) {
-    const auto& peer = peers_[rank];
+    auto& peer = peers_[rank];
+    if (peer.watch != 0 && metrics_)
+      show(peer, whole);
     if (peer.watch != 0 && is_cut(peer.connection.get(), patience_))
       down(rank);
   }
@@ -57,9 +64,22 @@ void GroupWatch::look_at_cables() {
                                });
 }
 
+/// `whole`: what it has carried, too.
+void GroupWatch::show(Peer& peer, bool whole) const {
+  const auto counts = cable_counts(peer.connection.get());
+  if (!counts)
+    return;
+  double seconds = 0;
+  if (auto* gauge = peer.cable.look(*counts, *metrics_, peer.name, seconds))
+    gauge->set(seconds);
+  if (whole)
+    peer.cable.show(*counts, *metrics_, peer.name);
+}
+
 void GroupWatch::down(uint32_t rank) {
   std::lock_guard lock{mutex_};
   loop_->unwatch(std::exchange(peers_[rank].watch, 0));
+  peers_[rank].cable.end();
   // Otherwise the peers would be blamed for it.
   if (ended_here(peers_[rank].connection.get()))
     return;
@@ -97,6 +117,7 @@ void GroupWatch::close() {
     for (auto& peer : self->peers_) {
       self->loop_->unwatch(std::exchange(peer.watch, 0));
       peer.connection.reset();
+      peer.cable.end();
     }
   };
   if (loop_->on_own_thread())

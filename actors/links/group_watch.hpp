@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/links/cable_metrics.hpp"
 #include "actors/sockets/descriptor.hpp"
 #include "actors/sockets/io_loop.hpp"
 
@@ -13,14 +14,17 @@
 namespace troupe {
 
 /// Watches the connections to a group's members for their end, or that of
-/// their cables (cable.hpp), without reading from them. On the loop's thread,
-/// but for close().
+/// their cables (cable.hpp), without reading from them, and tells how those
+/// carry. On the loop's thread, but for close().
 class GroupWatch : public std::enable_shared_from_this<GroupWatch> {
 public:
   using OnDown = std::function<void(uint32_t rank)>;
 
-  GroupWatch(std::shared_ptr<IoLoop> loop, size_t members,
-             std::chrono::milliseconds patience);
+  /// `names` are those of the members, by rank, under which `metrics` has what
+  /// their cables carry; null: nobody is told.
+  GroupWatch(std::shared_ptr<IoLoop> loop, std::vector<std::string> names,
+             std::chrono::milliseconds patience,
+             std::shared_ptr<MetricRegistry> metrics);
 
   /// Takes a connection, or a duplicate of one, and watches it; calls the
   /// handler once when the peer has ended it.
@@ -33,7 +37,9 @@ public:
 
 private:
   struct Peer {
-    Descriptor connection;
+    std::string name;
+    Descriptor connection{};
+    CableMetrics cable{};
     uint64_t watch = 0;
     bool down = false;
     bool told = false;
@@ -41,11 +47,14 @@ private:
 
   void down(uint32_t rank);
   void look_at_cables();
+  void show(Peer& peer, bool whole) const;
   void tell_all();
 
   std::shared_ptr<IoLoop> loop_;
   std::vector<Peer> peers_;
   const std::chrono::milliseconds patience_;
+  std::shared_ptr<MetricRegistry> metrics_;
+  IoLoop::Clock::time_point shown_{};
   uint64_t timer_ = 0;
   std::recursive_mutex mutex_; ///< held while the handler runs
   OnDown on_down_;

@@ -4,6 +4,7 @@
 #include "actors/sockets/io_loop.hpp"
 #include "actors/sockets/socket.hpp"
 #include "actors/wire/messages.hpp"
+#include "monitoring/metrics.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,8 @@ struct GroupRequest {
   uint64_t control_bytes = 0; ///< of rank 0's memory file for all; 0: none
   int control = -1;           ///< rank 0: that file; -1: a new one, all 0
   IoLoop::Clock::time_point deadline;
+  /// Has what its links over TCP carry, by members' names; null: nothing has.
+  std::shared_ptr<MetricRegistry> metrics{};
   /// A member is dead or has left: once per member, from the I/O thread, after
   /// done(); not for a socket that this side cut. Does not wait.
   std::function<void(uint32_t rank, const std::string& reason)> on_down;

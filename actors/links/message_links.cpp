@@ -1,8 +1,7 @@
 #include "actors/links/message_links.hpp"
 
-#include "actors/links/cable.hpp"
+#include "actors/links/cable_metrics.hpp"
 #include "actors/links/link_proxy.hpp"
-#include "monitoring/cable_names.hpp"
 #include "monitoring/names.hpp"
 
 #include <algorithm>
@@ -20,8 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto metrics_period = 1s;
-constexpr auto cable_period = 250ms;
 constexpr auto end_deadline = 5s;
 
 struct LinkMetrics {
@@ -41,56 +38,6 @@ struct LinkMetrics {
   Counter& received;
   Gauge& queued;
   MessageLink::Counts known;
-};
-
-/// Of a link over TCP. Most have nothing to tell, and there are as many as
-/// pairs of roles: what is shown begins with what a doctor would look at.
-class CableMetrics {
-public:
-  void show(const CableCounts& now, MetricRegistry& registry,
-            const std::string& peer) {
-    const auto busy = now.busy_seconds - known_.busy_seconds;
-    if (shown_ || busy >= worth_showing) {
-      show(registry, peer);
-      shown_->delivered.add(
-        static_cast<double>(now.delivered_bytes - known_.delivered_bytes));
-      shown_->busy.add(busy);
-    }
-    known_ = now;
-  }
-  /// Returns where it is shown; null: it is not stalled, and never was.
-  Gauge* look(const CableCounts& now, MetricRegistry& registry,
-              const std::string& peer, double& seconds) {
-    seconds = watch_.look(now, IoLoop::Clock::now());
-    if (seconds > 0)
-      show(registry, peer);
-    return shown_ ? &shown_->stalled : nullptr;
-  }
-  void end() {
-    if (shown_)
-      shown_->stalled.set(0);
-  }
-
-private:
-  static constexpr double worth_showing = 0.04; ///< of a second
-  struct Shown {
-    Counter& delivered;
-    Counter& busy;
-    Gauge& stalled;
-  };
-
-  void show(MetricRegistry& registry, const std::string& peer) {
-    const MetricLabels labels{{"peer", peer}};
-    if (!shown_)
-      shown_.emplace(
-        Shown{registry.counter(metrics::link_delivered_bytes_total, labels),
-              registry.counter(metrics::link_busy_seconds_total, labels),
-              registry.gauge(metrics::link_stalled_seconds, labels)});
-  }
-
-  std::optional<Shown> shown_;
-  CableCounts known_;
-  StalledCable watch_;
 };
 
 /// 1 while a peer is linked over a carrier, by however many links.
@@ -300,7 +247,7 @@ void MessageLinks::State::show_metrics() {
     if (const auto counts = cable_counts(one.link->descriptor()))
       one.cable.show(*counts, *registry, one.peer);
   }
-  timer = node.io().at(IoLoop::Clock::now() + metrics_period,
+  timer = node.io().at(IoLoop::Clock::now() + cable_show_period,
                        [this] { show_metrics(); });
 }
 

@@ -66,8 +66,9 @@ std::string needless_compression(const JobOptions& options) {
            "memory, where nothing is sent; --link tcp sends";
 }
 
-LinkGroups::LinkGroups(LinkNode& node, std::shared_ptr<const Job> job)
-  : node_(node), job_(std::move(job)) {}
+LinkGroups::LinkGroups(LinkNode& node, std::shared_ptr<const Job> job,
+                       std::shared_ptr<MetricRegistry> metrics)
+  : node_(node), job_(std::move(job)), metrics_(std::move(metrics)) {}
 
 void LinkGroups::form(GroupWish wish,
                       std::function<void(std::shared_ptr<ReplicaGroup>)> done) {
@@ -87,10 +88,8 @@ void LinkGroups::form(GroupWish wish,
     request.control = held->control->descriptor();
   }
   request.deadline = IoLoop::Clock::now() + form_deadline;
-  request.on_down = [names = request.members, down = wish.on_down](
-                      uint32_t rank, const std::string& reason) {
-    down(rank, names[rank].name + ": " + reason);
-  };
+  request.metrics = metrics_;
+  request.on_down = wish.on_down; // a reason names the member
   node_.form_group(std::move(request), [held, wish = std::move(wish),
                                         done = std::move(done), job = job_,
                                         told = told_](GroupOutcome outcome) {

@@ -16,8 +16,9 @@ std::string needless_compression(const JobOptions& options);
 /// are on one host, else over streams.
 class LinkGroups : public GroupMaker {
 public:
-  /// The node outlives it.
-  LinkGroups(LinkNode& node, std::shared_ptr<const Job> job);
+  /// The node outlives it. `metrics` has what links over TCP carry.
+  LinkGroups(LinkNode& node, std::shared_ptr<const Job> job,
+             std::shared_ptr<MetricRegistry> metrics);
 
   void form(GroupWish wish,
             std::function<void(std::shared_ptr<ReplicaGroup>)> done) override;
@@ -25,6 +26,7 @@ public:
 private:
   LinkNode& node_;
   std::shared_ptr<const Job> job_;
+  std::shared_ptr<MetricRegistry> metrics_;
   std::shared_ptr<std::once_flag> told_ = std::make_shared<std::once_flag>();
 };
 

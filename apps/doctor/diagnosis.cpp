@@ -58,12 +58,18 @@ std::string subject_of(const std::string& reason) {
   return reason.substr(0, reason.find(' '));
 }
 
+constexpr auto remedy_of_silence =
+  "is its process stopped, its host hung or cut off? On its host: ps -o "
+  "state,cmd -C troupe (T: kill -CONT it)";
+
 Finding of_left_out(const RoleView& role) {
   const auto why = role.tags.empty() ? std::string{} : role.tags.front();
   return {Kind::wrong, role.role, why.empty() ? "is left out" : why,
           has(why, "link") || has(why, "reach") || has(why, "connection")
             ? "is there a way between its host and the others? On its host: "
               "troupe doctor --coordinator HOST:PORT --certificates DIR"
+          : has(why, "silent")
+            ? remedy_of_silence
             : "look whether its process runs (ps, dmesg, its log); started "
               "again with the same command it joins"};
 }
@@ -74,8 +80,7 @@ Finding of_late(const std::string& late) {
   auto remedy = "its log and its host's load tell more (troupe top, l on " + who
                 + ")";
   if (has(late, "silent"))
-    remedy = "is its process stopped, its host hung or cut off? On its host: "
-             "ps -o state,cmd -C troupe (T: kill -CONT it)";
+    remedy = remedy_of_silence;
   else if (has(late, "not there"))
     remedy = "start it again with its command, or let its supervisor do so";
   else if (has(late, "samples"))
@@ -158,31 +163,82 @@ std::optional<Finding> of_stalled(const JobView& job) {
                  "--certificates DIR"};
 }
 
-/// A link that takes far longer for its bytes than others do.
-std::optional<Finding> of_slow_link(const JobView& job) {
-  const auto pace = [](const LinkView& link) {
-    return link.delivered / link.busy;
-  };
-  std::vector<double> paces; // of links that carry enough to tell
-  for (const auto& role : job.roles)
-    for (const auto& link : role.links)
-      if (link.busy > is_used && link.delivered > 0)
-        paces.push_back(pace(link));
+double rate_of(const LinkView& link) {
+  return link.delivered / link.busy;
+}
+
+/// It carries enough to tell.
+bool has_pace(const LinkView& link) {
+  return link.busy > is_used && link.delivered > 0;
+}
+
+/// Of paces; none: they are too few to tell what is usual.
+std::optional<double> usual_of(std::vector<double> paces) {
   constexpr size_t fewest = 3;
   if (paces.size() < fewest)
     return std::nullopt;
   std::ranges::sort(paces);
-  const auto usual = paces[paces.size() / 2];
-  const auto blame = blame_of(
+  return paces[paces.size() / 2];
+}
+
+/// Who has no link that is as quick as others' quickest are: where a host's
+/// cable is slow, so are all that lead there, in a small group most of them.
+/// `usual`: what others' quickest are.
+Blame blame_of_slow_host(const JobView& job, double& usual) {
+  std::map<std::string, double> quickest;
+  for (const auto& role : job.roles)
+    for (const auto& link : role.links)
+      if (has_pace(link))
+        for (const auto& end : {role.role, link.peer})
+          quickest[end] = std::max(quickest[end], rate_of(link));
+  std::vector<double> paces;
+  for (const auto& [role, its] : quickest)
+    paces.push_back(its);
+  usual = usual_of(paces).value_or(0);
+  Blame out;
+  for (const auto& role : job.roles)
+    if (const auto its = quickest.find(role.role);
+        its != quickest.end() && its->second < is_slow * usual
+        && (out.role == nullptr || its->second < quickest[out.role->role]))
+      out.role = &role;
+  if (out.role == nullptr)
+    return out;
+  for (const auto& role : job.roles)
+    for (const auto& link : role.links)
+      if ((role.role == out.role->role || link.peer == out.role->role)
+          && has_pace(link) && link.busy > is_in_use_long
+          && (out.link == nullptr || rate_of(link) < rate_of(*out.link))) {
+        out.link = &link;
+        out.from = role.role;
+      }
+  return out.link == nullptr ? Blame{} : out;
+}
+
+/// A link that takes far longer for its bytes than others do.
+Blame blame_of_slow_link(const JobView& job, double& usual) {
+  std::vector<double> paces;
+  for (const auto& role : job.roles)
+    for (const auto& link : role.links)
+      if (has_pace(link))
+        paces.push_back(rate_of(link));
+  usual = usual_of(paces).value_or(0);
+  return blame_of(
     job,
     [&](const LinkView& link) {
       return link.busy > is_in_use_long && link.delivered > 0
-             && pace(link) < is_slow * usual;
+             && rate_of(link) < is_slow * usual;
     },
     [](const LinkView& link) { return link.busy / link.delivered; });
+}
+
+std::optional<Finding> of_slow_link(const JobView& job) {
+  double usual = 0;
+  auto blame = blame_of_slow_host(job, usual);
+  if (blame.role == nullptr)
+    blame = blame_of_slow_link(job, usual);
   if (blame.role == nullptr)
     return std::nullopt;
-  const auto slow = pace(*blame.link);
+  const auto slow = rate_of(*blame.link);
   return Finding{
     Kind::wrong, blame.role->role,
     "its link is slow: from " + blame.from + " to " + blame.link->peer + ' '

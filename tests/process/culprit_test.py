@@ -106,7 +106,8 @@ def launched(name, *flags):
 
 
 @contextlib.contextmanager
-def by_hand(name, hosts, folder, job, readers=0, **options):
+def by_hand(name, hosts, folder, job, readers=0, strategy=SERVED[:6],
+            shards=("ps:0",), **options):
     """A shard and three workers, each by itself; `hosts`: each on its own.
     `options`: role -> those of its Role."""
     with contextlib.ExitStack() as clean:
@@ -117,13 +118,13 @@ def by_hand(name, hosts, folder, job, readers=0, **options):
         coordinator = Role(
             clean.callback, "coordinator", "--listen", f"{here}:0",
             "--certificates", certificates, *job, "--metrics-address",
-            "127.0.0.1:0", *SERVED[:6], "--virtual-ranks", "3",
+            "127.0.0.1:0", *strategy, "--virtual-ranks", "3",
             *(["--readers", str(readers)] if readers else []), on=on(0),
             **options.get("coordinator", {}))
         address = coordinator.address()
         pids = {}
         for host, role in enumerate(
-                ("ps:0", *WORKERS, *READERS[:readers]), 1):
+                (*shards, *WORKERS, *READERS[:readers]), 2 - len(shards)):
             pids[role] = Role(
                 clean.callback, role, "--coordinator", address,
                 "--certificates", certificates, on=on(host),
@@ -164,6 +165,19 @@ def on_hosts():
             hosts.slow(host, f"{RATE_MBIT}mbit")
         with by_hand("hosts", hosts, folder,
                      [*JOB, "--model", "sleep:20ms-200000"]) as world:
+            yield world
+
+
+@contextlib.contextmanager
+def group_on_hosts():
+    """Workers that sum with one another, over such cables."""
+    with own_folder() as folder, Hosts(5) as hosts:
+        for host in (2, 3, 4):
+            hosts.slow(host, f"{RATE_MBIT}mbit")
+        with by_hand("group", hosts, folder,
+                     [*JOB, "--model", "sleep:20ms-200000"], shards=(),
+                     strategy=["--strategy", "multi_worker_mirrored",
+                               "--workers", "3"]) as world:
             yield world
 
 
@@ -280,6 +294,7 @@ LONG = {
         "sleep:3ms+3ms+3ms-64"), [of("stop", *STAGES), of("slow", *STAGES)]),
     "hosts": (on_hosts, [of("stop", *WORKERS), of("stop", "ps:0"), cut,
                          blocked_port, half_rate]),
+    "group": (group_on_hosts, [of("stop", *WORKERS), half_rate]),
     "disks": (lambda: on_disks("disks", "mlp:64-32-2"), [slow_disk, slow_checkpoints]),
     "readers": (lambda: on_disks("readers", "mlp:64-1024-1024-2", 2), [slow_reader]),
 }

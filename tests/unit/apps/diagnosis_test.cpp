@@ -169,6 +169,33 @@ BOOST_AUTO_TEST_CASE(a_link_of_half_the_rate_is_named) {
   BOOST_TEST(found(job).kind == Kind::good);
 }
 
+// Symptom: nothing was told of an all-reduce of three one of which had half the
+// rate: four of the six links are its own.
+BOOST_AUTO_TEST_CASE(a_member_of_half_the_rate_is_named_in_a_small_group) {
+  auto job = healthy();
+  job.roles.resize(3);
+  for (size_t i = 0; i < 3; ++i) {
+    job.roles[i].role = "worker:" + std::to_string(i);
+    job.roles[i].links.clear();
+    for (size_t peer = 0; peer < 3; ++peer)
+      if (peer != i) {
+        LinkView link;
+        link.peer = "worker:" + std::to_string(peer);
+        link.busy = 0.4;
+        link.delivered = i == 1 || peer == 1 ? 1e6 : 1.9e6;
+        job.roles[i].links.push_back(link);
+      }
+  }
+  auto finding = found(job);
+  BOOST_TEST(finding.kind == Kind::wrong);
+  BOOST_TEST(finding.what == "worker:1");
+  BOOST_TEST(has(finding.found, "its link is slow"));
+  for (auto& role : job.roles)
+    for (auto& link : role.links)
+      link.delivered = 1e6;
+  BOOST_TEST(!has(found(job).found, "its link is slow"));
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_takes_far_longer_than_others_is_named) {
   auto job = healthy();
   job.checkpoint_s = 3;
@@ -220,6 +247,8 @@ BOOST_AUTO_TEST_CASE(who_is_left_out_comes_first) {
   job.late = "worker:1 computes";
   job.late_s = 3;
   job.roles[3].left_out = true;
+  job.roles[3].tags = {"left out: silent for 3.1 s, which may be 3.0 s"};
+  BOOST_TEST(has(found(job).remedy, "its host hung or cut off"));
   job.roles[3].tags = {"left out: its links to ps:0 are dead"};
   const auto finding = found(job);
   BOOST_TEST(finding.kind == Kind::wrong);
