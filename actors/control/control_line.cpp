@@ -191,7 +191,9 @@ private:
       options_.replace(); // a down message follows
     }
     const auto silence = Clock::now() - *unanswered_since_;
-    if (options_.hang_up && loss_.count() > 0 && silence >= loss_) {
+    if (options_.hang_up && loss_.count() > 0 && silence >= loss_
+        && (silence >= replaced_after || !options_.cut_off
+            || options_.cut_off(loss_ / 2))) {
       unanswered_since_.reset();
       options_.hang_up(); // a down message follows
     } else if (silence >= silence_deadline) {

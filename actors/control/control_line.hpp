@@ -25,6 +25,11 @@ struct ControlLineOptions {
   /// Ends the connections to the coordinator, which is on another host and does
   /// not answer; empty: they are left to the system.
   std::function<void()> hang_up{};
+  /// Whether the coordinator's host has not answered for so long either, though
+  /// this one asked again; empty: a silent coordinator tells. Where that host
+  /// answers, its processor is busy, or the process stands still: that counts
+  /// as loss after a quarter of a minute.
+  std::function<bool(std::chrono::milliseconds patience)> cut_off{};
   /// Ends the coordinator's process, which has not answered for a quarter of a
   /// minute: as long as this process ran, so that pauses do not count; empty:
   /// it is waited for.

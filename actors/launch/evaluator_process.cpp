@@ -106,6 +106,7 @@ run_evaluator_process(const EvaluatorProcess& options) {
   line.role = options.role;
   line.revoked = refuse_members(config.tls());
   line.hang_up = hang_up_on(options.coordinator);
+  line.cut_off = cut_off_from(options.coordinator);
   const auto coordinator = spawn_control_line(system, std::move(line));
   const EndsWithScope line_end{
     caf::actor_cast<caf::strong_actor_ptr>(coordinator)};

@@ -1,5 +1,6 @@
 #include "actors/launch/job_request.hpp"
 
+#include "actors/links/cable.hpp"
 #include "actors/process/own_process.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/cut_connections.hpp"
@@ -38,6 +39,18 @@ std::function<void()> hang_up_on(const std::string& coordinator) {
   if (!is_elsewhere(places))
     return {};
   return [places = std::move(places)] { end_connections(places); };
+}
+
+std::function<bool(std::chrono::milliseconds)>
+cut_off_from(const std::string& coordinator) {
+  auto places = parse_endpoints(coordinator);
+  if (!is_elsewhere(places))
+    return {};
+  return [places = std::move(places)](std::chrono::milliseconds patience) {
+    return std::ranges::any_of(connections_to(places), [&](int descriptor) {
+      return is_cut(descriptor, patience);
+    });
+  };
 }
 
 JobInfo ask_for_job(caf::scoped_actor& self,

@@ -21,4 +21,9 @@ ask_for_job(caf::scoped_actor& self, const coordinator_actor& coordinator,
 /// not answer (ControlLineOptions::hang_up); empty: it is on this one.
 std::function<void()> hang_up_on(const std::string& coordinator);
 
+/// Tells whether its host is cut off (ControlLineOptions::cut_off); empty: it
+/// is this one.
+std::function<bool(std::chrono::milliseconds)>
+cut_off_from(const std::string& coordinator);
+
 } // namespace troupe

@@ -317,6 +317,7 @@ ControlLineOptions line_options(caf::actor_system& system,
   };
   line.tell = [](const std::string& text) { std::cerr << text + '\n'; };
   line.hang_up = hang_up_on(options.coordinator);
+  line.cut_off = cut_off_from(options.coordinator);
   return line;
 }
 

@@ -55,15 +55,22 @@ void cut_connections(const std::vector<Endpoint>& places) {
       ::shutdown(connection.descriptor, SHUT_RDWR);
 }
 
-void end_connections(const std::vector<Endpoint>& places) {
+std::vector<int> connections_to(const std::vector<Endpoint>& places) {
+  std::vector<int> out;
   for (const auto& place : places) {
     const auto there = SocketAddress::find(place.host, place.port);
     for (const auto& connection : connections()) {
       const auto peer = SocketAddress::of_peer(connection.descriptor);
       if (there && peer.port() == place.port && peer.host() == there->host())
-        ::shutdown(connection.descriptor, SHUT_RDWR);
+        out.push_back(connection.descriptor);
     }
   }
+  return out;
+}
+
+void end_connections(const std::vector<Endpoint>& places) {
+  for (const int descriptor : connections_to(places))
+    ::shutdown(descriptor, SHUT_RDWR);
 }
 
 void cut_other_connection(const std::vector<Endpoint>& places, uint32_t which) {

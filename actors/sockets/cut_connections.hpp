@@ -11,7 +11,10 @@ namespace troupe {
 /// both sides at once, whoever uses them. For faults on purpose.
 void cut_connections(const std::vector<Endpoint>& places);
 
-/// The same by their addresses as well: of a host that does not answer.
+/// Descriptors of those to these places, by addresses and ports.
+std::vector<int> connections_to(const std::vector<Endpoint>& places);
+
+/// Ends those: of a host that does not answer.
 void end_connections(const std::vector<Endpoint>& places);
 
 /// Ends another one, over TCP or within this host: of those there are, the one

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -176,6 +177,24 @@ class Cables(unittest.TestCase):
         """It said that it was back, was left out once more, as the Join that it
         had said again counted, and was then refused as a second process."""
         self.check_cut_off(READ, READ_PLACES, "reader:1", True)
+
+    def test_a_coordinator_that_stands_still_for_a_while_loses_nobody(self):
+        """Its host answers: it is no cable that was cut. So it is on a host on
+        which too many want the processor."""
+        self.begin(READ, READ_PLACES)
+        told = self.coordinator.output()
+        self.coordinator.process.send_signal(signal.SIGSTOP)
+        time.sleep(LOSS_S + 3)
+        self.coordinator.process.send_signal(signal.SIGCONT)
+        self.wait_for_steps("it goes on")
+        time.sleep(1)
+        self.wait_for_steps("and on")
+        new = self.coordinator.output()[len(told):]
+        self.assertNotRegex(new, "left out|is back|is lost|joins")
+        for role, member in self.members.items():
+            self.assertIsNone(member.process.poll(), role)
+            self.assertNotIn("joins again", member.error())
+        self.end(same_weights=True)
 
     def test_an_evaluator_that_was_cut_off_goes_on(self):
         """It ended as if the job were over, with a status of 0."""

@@ -81,6 +81,34 @@ BOOST_AUTO_TEST_CASE(answers_that_come_late_are_answers) {
 
 // Symptom: a role whose Join was answered by no stayed for ever, without a
 // word.
+BOOST_AUTO_TEST_CASE(one_whose_host_answers_is_given_longer) {
+  LateCoordinator coordinator;
+  std::atomic<int> hung_up{0}, asked{0};
+  std::atomic<int64_t> patience_ms{0};
+  std::atomic<bool> cut{false};
+  ControlLineOptions options;
+  options.first = coordinator.handle();
+  options.address = "127.0.0.1:1";
+  options.role = {RoleKind::worker, 0};
+  options.tell = [](const std::string&) {};
+  options.hang_up = [&] { ++hung_up; };
+  options.cut_off = [&](std::chrono::milliseconds patience) {
+    patience_ms = patience.count();
+    ++asked;
+    return cut.load();
+  };
+  const auto line = spawn_control_line(coordinator.system, std::move(options));
+  const EndsWithScope end{caf::actor_cast<caf::strong_actor_ptr>(line)};
+  BOOST_TEST(soon([&] { return coordinator.answered >= 2; }));
+  BOOST_TEST(asked == 0);
+  coordinator.silent = true;
+  BOOST_TEST(soon([&] { return asked >= 3; }));
+  BOOST_TEST(hung_up == 0);
+  BOOST_TEST(patience_ms == 500); // half of what counts as loss
+  cut = true;
+  BOOST_TEST(soon([&] { return hung_up > 0; }));
+}
+
 BOOST_AUTO_TEST_CASE(one_that_is_refused_ends_with_the_line) {
   LateCoordinator coordinator;
   ControlLineOptions options;
