@@ -62,6 +62,15 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
     wait_all(out, done, computing, "its gradient");
     return computing;
   }
+  // What a silent worker has computed may not have left it.
+  if (computing.empty() && !behind.empty()
+      && std::ranges::none_of(behind, says_nothing)) {
+    const auto gone = std::ranges::stable_partition(done, [&](RoleId role) {
+      return !says_nothing(role);
+    });
+    computing.assign(gone.begin(), gone.end());
+    done.erase(gone.begin(), gone.end());
+  }
   wait_all(out, done, behind, "the next version");
   if (computing.empty())
     return behind;

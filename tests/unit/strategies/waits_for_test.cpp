@@ -71,6 +71,22 @@ BOOST_AUTO_TEST_CASE(who_is_silent_is_blamed_before_who_is_at_work) {
   BOOST_TEST(found.reason == "worker:1 is silent for 3.0 s");
 }
 
+// Symptom: of a worker that was stopped while its gradients were on their way
+// out, the shard was named that waited for them.
+BOOST_AUTO_TEST_CASE(a_silent_worker_owes_what_it_has_computed) {
+  auto view = served();
+  view.members[1].computed = true;
+  view.members[1].silent_ms = 3'050;
+  const auto found = waits_for(view);
+  BOOST_TEST((found.culprits == std::vector<RoleId>{worker1}));
+  BOOST_TEST(found.reason == "worker:1 is silent for 3.0 s");
+  BOOST_TEST((found.waits
+              == std::vector<Wait>{{worker0, shard0, "the next version"},
+                                   {shard0, worker1, "its gradient"}}));
+  view.members[2].silent_ms = 3'050;
+  BOOST_TEST((waits_for(view).culprits == std::vector<RoleId>{shard0}));
+}
+
 // Symptom: of a stopped shard, whose workers waited for its parameters before
 // they computed, the workers were named.
 BOOST_AUTO_TEST_CASE(a_silent_shard_is_blamed_before_workers_that_compute) {
