@@ -224,7 +224,7 @@ void AgentLink::kill(uint64_t number) {
   running_.erase(found);
   guard.unlock();
   End end; // it was not started yet
-  end.death.how = "ended before it was started on " + options_.name;
+  end.death.how = options_.name + " has not answered yet";
   if (on_end)
     on_end(end);
 }
