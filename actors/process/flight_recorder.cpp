@@ -1,5 +1,6 @@
 #include "actors/process/flight_recorder.hpp"
 
+#include "actors/process/flight_seconds.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/shown_text.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '2'};
+constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '3'};
 constexpr auto suffix = ".flight";
 constexpr int max_lives = 1000;
 /// Spans: a quarter of those that are kept.
@@ -40,8 +41,17 @@ struct Head {
 };
 static_assert(sizeof(Head) == 192);
 
+/// Of spans with numbers up to `booked`; a second is in its place by number.
+struct Seconds {
+  static constexpr uint64_t kept = 64;
+  std::array<FlightSecond, kept> all{};
+  uint64_t booked = 0;
+};
+static_assert(sizeof(FlightSecond) == 8 * (3 + activities));
+
 using Slot = FlightRecorder::Slot;
-constexpr size_t slots_at = (sizeof(Head) + 63) / 64 * 64;
+constexpr size_t seconds_at = sizeof(Head);
+constexpr size_t slots_at = (seconds_at + sizeof(Seconds) + 63) / 64 * 64;
 constexpr size_t file_size = slots_at + FlightRecorder::capacity * sizeof(Slot);
 static_assert(sizeof(Slot) == 40);
 
@@ -73,6 +83,34 @@ int64_t clock_ns(clockid_t clock) {
   timespec time{};
   ::clock_gettime(clock, &time);
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+constexpr uint64_t ns_of_a_second = 1'000'000'000;
+
+/// Of one that lasts for longer than what is kept, the end.
+void add(const Span& span, Seconds& seconds) {
+  constexpr auto longest = Seconds::kept * ns_of_a_second;
+  auto at = std::max(span.begin_ns,
+                     span.end_ns - std::min(span.end_ns, longest));
+  do {
+    const auto number = at / ns_of_a_second + 1;
+    const auto until = std::min(span.end_ns, number * ns_of_a_second);
+    auto& second = seconds.all[number % Seconds::kept];
+    if (second.number < number) {
+      second = {};
+      second.number = number;
+    }
+    if (second.number == number) {
+      second.ns[static_cast<size_t>(span.activity)] += until - at;
+      if (span.step > 0) {
+        second.first_step = second.first_step == 0
+                              ? span.step
+                              : std::min(second.first_step, span.step);
+        second.last_step = std::max(second.last_step, span.step);
+      }
+    }
+    at = until;
+  } while (at < span.end_ns);
 }
 
 /// Earlier lives of a role beyond those that are kept.
@@ -205,8 +243,16 @@ void FlightRecorder::book(uint64_t first) try {
   sum.booked.compute += more.compute;
   sum.booked.exchange += more.exchange;
   earlier_ = sum;
-  [[maybe_unused]] const auto wrote = ::pwrite(file_, &sum, sizeof sum,
-                                               offsetof(Head, earlier));
+  [[maybe_unused]] auto wrote = ::pwrite(file_, &sum, sizeof sum,
+                                         offsetof(Head, earlier));
+  Seconds seconds;
+  if (::pread(file_, &seconds, sizeof seconds, seconds_at)
+      != static_cast<ssize_t>(sizeof seconds))
+    return;
+  for (const auto& span : spans)
+    add(span, seconds);
+  seconds.booked = first + booked_at_once;
+  wrote = ::pwrite(file_, &seconds, sizeof seconds, seconds_at);
 } catch (const std::bad_alloc&) { // record() throws nothing
 }
 
@@ -319,7 +365,9 @@ Flight read_newest_spans(const std::string& path, size_t count) {
   return out;
 }
 
-Flight read_flight(const std::string& path) {
+namespace {
+
+std::vector<char> bytes_of(const std::string& path) {
   std::ifstream file{path, std::ios::binary};
   if (!file)
     refuse_flight(path, reason_of(errno));
@@ -327,6 +375,13 @@ Flight read_flight(const std::string& path) {
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (file.gcount() != static_cast<std::streamsize>(file_size))
     refuse_flight(path, no_flight);
+  return bytes;
+}
+
+} // namespace
+
+Flight read_flight(const std::string& path) {
+  const auto bytes = bytes_of(path);
   auto out = flight_of(bytes.data(), path);
   for (uint64_t i = 0; i < FlightRecorder::capacity; ++i)
     take_span(bytes.data() + slots_at + i * sizeof(Slot), i, out.spans);
@@ -334,30 +389,103 @@ Flight read_flight(const std::string& path) {
   return out;
 }
 
-Flights read_flights(const std::string& folder) {
+namespace {
+
+/// Those of a table that a recorder may have written, in their places.
+Seconds sound_seconds(const char* bytes) {
+  Seconds out;
+  std::memcpy(&out, bytes, sizeof out);
+  const auto too_long = [](uint64_t ns) { return ns > uint64_t{furthest_ns}; };
+  for (uint64_t i = 0; i < Seconds::kept; ++i)
+    if (auto& second = out.all[i];
+        second.number % Seconds::kept != i
+        || second.number > uint64_t{furthest_ns} / ns_of_a_second
+        || std::ranges::any_of(second.ns, too_long))
+      second = {};
+  return out;
+}
+
+} // namespace
+
+uint64_t FlightSeconds::unix_ms(const FlightSecond& second) const {
+  const auto begin = static_cast<int64_t>((second.number - 1) * ns_of_a_second)
+                     + flight.to_unix_ns;
+  return static_cast<uint64_t>(std::max(int64_t{0}, begin)) / 1'000'000;
+}
+
+FlightSeconds read_flight_seconds(const std::string& path) {
+  const auto bytes = bytes_of(path);
+  FlightSeconds out{flight_of(bytes.data(), path)};
+  auto seconds = sound_seconds(bytes.data() + seconds_at);
+  for (uint64_t i = 0; i < FlightRecorder::capacity; ++i) {
+    const auto* at = bytes.data() + slots_at + i * sizeof(Slot);
+    uint64_t number = 0;
+    std::memcpy(&number, at, sizeof number);
+    if (number > seconds.booked)
+      take_span(at, i, out.flight.spans);
+  }
+  for (const auto& span : out.flight.spans)
+    add(span, seconds);
+  out.flight.spans.clear();
+  std::ranges::sort(seconds.all, {}, &FlightSecond::number);
+  const auto newest = seconds.all.back().number;
+  for (const auto& second : seconds.all)
+    if (second.number > 0 && second.number + FlightSeconds::shown > newest)
+      out.seconds.push_back(second);
+  return out;
+}
+
+namespace {
+
+/// Of all files of recorders in a folder; read(path) reads one. Returns how
+/// many are none.
+template <class Read>
+size_t read_files(const std::string& folder, Read read) {
   std::error_code failure;
-  Flights out;
+  size_t found = 0, passed_over = 0;
   for (const auto& entry : fs::directory_iterator{folder, failure}) {
     if (entry.path().extension() != suffix)
       continue;
     try {
       if (!entry.is_regular_file())
         throw InputError("is no file");
-      out.all.push_back(read_flight(entry.path().string()));
+      read(entry.path().string());
+      ++found;
     } catch (const InputError&) {
-      ++out.passed_over;
+      ++passed_over;
     }
   }
-  if (out.all.empty())
-    throw InputError(
-      folder + ": no flight recorder's files (*.flight) here"
-      + (out.passed_over > 0
-           ? ", and " + std::to_string(out.passed_over) + " that are none"
-           : "")
-      + (failure ? " (" + failure.message() + ')' : ""));
-  std::ranges::sort(out.all, {}, [](const Flight& flight) {
-    return std::pair{flight.role, flight.process};
+  if (found == 0)
+    throw InputError(folder + ": no flight recorder's files (*.flight) here"
+                     + (passed_over > 0 ? ", and " + std::to_string(passed_over)
+                                            + " that are none"
+                                        : "")
+                     + (failure ? " (" + failure.message() + ')' : ""));
+  return passed_over;
+}
+
+std::pair<std::string, uint64_t> order_of(const Flight& flight) {
+  return {flight.role, flight.process};
+}
+
+} // namespace
+
+Flights read_flights(const std::string& folder) {
+  Flights out;
+  out.passed_over = read_files(folder, [&](const std::string& path) {
+    out.all.push_back(read_flight(path));
   });
+  std::ranges::sort(out.all, {}, order_of);
+  return out;
+}
+
+AllFlightSeconds read_all_flight_seconds(const std::string& folder) {
+  AllFlightSeconds out;
+  out.passed_over = read_files(folder, [&](const std::string& path) {
+    out.all.push_back(read_flight_seconds(path));
+  });
+  std::ranges::sort(out.all, {},
+                    [](const FlightSeconds& x) { return order_of(x.flight); });
   return out;
 }
 

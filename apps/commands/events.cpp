@@ -1,5 +1,6 @@
 #include "actors/journal/journal_file.hpp"
 #include "apps/process/event_lines.hpp"
+#include "apps/process/flight_lines.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/error.hpp"
 
@@ -30,9 +31,22 @@ std::string journal_at(const std::string& path) {
   return newest.path().string();
 }
 
+/// What roles recorded; files that are none are told.
+int show_flights(const Settings& settings) {
+  const auto flights = read_all_flight_seconds(flight_folder(settings.flight));
+  for (const auto& line : flight_lines(flights.all, settings.events))
+    std::printf("%s\n", line.c_str());
+  if (flights.passed_over > 0)
+    std::fprintf(stderr, "%s: %zu files named .flight are none\n",
+                 settings.flight.c_str(), flights.passed_over);
+  return 0;
+}
+
 } // namespace
 
 int run_events(const Settings& settings) {
+  if (!settings.flight.empty())
+    return show_flights(settings);
   const auto path = journal_at(settings.events.path);
   auto events = JournalFile{path, JournalFile::Open::read}.events();
   if (settings.events.kind.empty() && !settings.events.json)

@@ -1,11 +1,11 @@
 #include "apps/process/chrome_trace.hpp"
 
+#include "apps/process/flight_lines.hpp"
 #include "kernels/files/atomic_file.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <span>
 
@@ -72,11 +72,7 @@ std::string chrome_trace(const std::vector<Flight>& flights) {
 }
 
 std::string draw_timeline(const std::string& folder, const std::string& file) {
-  // A run's --log-dir has them in a folder of their own.
-  std::error_code ignored;
-  const auto below = folder + "/flight";
-  const auto flights = read_flights(
-    std::filesystem::is_directory(below, ignored) ? below : folder);
+  const auto flights = read_flights(flight_folder(folder));
   const auto text = chrome_trace(flights.all);
   write_atomically(file, {std::as_bytes(std::span{text})});
   size_t spans = 0;

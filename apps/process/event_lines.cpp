@@ -16,20 +16,6 @@ namespace {
 
 using Json = EventBody;
 
-/// "2026-11-25 17:48:22.123" by this host's time zone.
-std::string wall_clock(uint64_t unix_ms) {
-  const auto seconds = static_cast<time_t>(unix_ms / 1000);
-  tm parts{};
-  char text[40];
-  if (localtime_r(&seconds, &parts) == nullptr
-      || std::strftime(text, sizeof text, "%F %T", &parts) == 0)
-    return "no time"; // a journal may say anything
-  char rest[8];
-  std::snprintf(rest, sizeof rest, ".%03u",
-                static_cast<unsigned>(unix_ms % 1000));
-  return std::string{text} + rest;
-}
-
 std::string as_sentence(const JournalEvent& event, const Json& body,
                         uint64_t begin_ms) {
   char text[96];
@@ -71,6 +57,19 @@ std::optional<uint64_t> step_of(const std::string& kind, const Json& body) {
 }
 
 } // namespace
+
+std::string wall_clock(uint64_t unix_ms) {
+  const auto seconds = static_cast<time_t>(unix_ms / 1000);
+  tm parts{};
+  char text[40];
+  if (localtime_r(&seconds, &parts) == nullptr
+      || std::strftime(text, sizeof text, "%F %T", &parts) == 0)
+    return "no time"; // a journal may say anything
+  char rest[8];
+  std::snprintf(rest, sizeof rest, ".%03u",
+                static_cast<unsigned>(unix_ms % 1000));
+  return std::string{text} + rest;
+}
 
 namespace {
 

@@ -10,6 +10,9 @@
 
 namespace troupe {
 
+/// "2026-11-25 17:48:22.123" by this host's time zone.
+std::string wall_clock(uint64_t unix_ms);
+
 /// What `troupe events` prints of a journal, event by event. Whatever a body
 /// holds, a line is one line and steers no terminal.
 class EventLines {

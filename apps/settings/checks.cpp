@@ -308,7 +308,12 @@ bool check_observer(const Settings& settings) {
     return true;
   }
   if (command == "events") {
-    if (settings.events.path.empty())
+    if (!settings.flight.empty()
+        && (!settings.events.path.empty() || !settings.events.kind.empty()))
+      refuse(
+        "'troupe events' shows a journal or, with --flight, what recorders "
+        "kept, which has no kinds");
+    if (settings.events.path.empty() && settings.flight.empty())
       refuse("'troupe events' needs the journal of a run, or the folder that "
              "it was given as --log-dir, for example troupe events run.db");
     return true;

@@ -21,6 +21,11 @@ std::vector<Flag> events_flags() {
       text(FIELD(events.role)));
   add("since-step", "N", FlagType::number, "0", "from this step on",
       whole(FIELD(events.since_step), 0, max_steps));
+  add(
+    "flight", "DIR", FlagType::text, "none",
+    "instead of a journal: what each role did in its last 60 s, by the flight "
+    "recorders there (--flight or --log-dir of the run)",
+    text(FIELD(flight)));
   add("json", "", FlagType::toggle, "no", "one JSON object a line",
       toggle(FIELD(events.json), true));
   add("path", "FILE", FlagType::text, "", "", text(FIELD(events.path)));

@@ -161,9 +161,10 @@ constexpr Purpose purposes[] = {
   {"events", "troupe events FILE|DIR [flags]",
    "Shows what the coordinator of a run wrote into its journal: epochs, "
    "deaths, recoveries, commits, changes. The run may go on meanwhile. DIR is "
-   "its --log-dir.",
+   "its --log-dir. With --flight: what its roles did last.",
    "  troupe events run.db --kind recovery\n"
-   "  troupe events logs --role ps:1 --since-step 500 --json\n"},
+   "  troupe events logs --role ps:1 --since-step 500 --json\n"
+   "  troupe events --flight logs --role worker:1\n"},
   {"chaos", "troupe chaos [flags] -- train FLAGS --processes",
    "Runs a job while its roles are killed, stopped, slowed or cut off, each in "
    "a chosen phase of a step: pull, compute, push, reduce, forward, seal, copy "

@@ -778,6 +778,7 @@ OTHERS = {
         "since-step": line(r"\A(?!.*epoch 1 from step 0)", "events events.db",
                            "--since-step", "3"),
         "json": line(r'^{"id":1,', "events events.db", "--json"),
+        "flight": tested("tests/process/timeline_test.py", "--flight"),
     },
     "ctl consistency": of_ctl("ctl consistency sync"),
     "ctl shards": of_ctl("ctl shards add 1"),

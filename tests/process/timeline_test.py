@@ -1,11 +1,13 @@
 """--timeline and `troupe timeline` of real runs: the trace has what each role
-did, step by step, also of roles that were killed."""
+did, step by step, also of roles that were killed. TROUPE_IN_FULL=1: the run that
+is killed as a whole has run for longer than what `troupe events --flight` shows."""
 # ctest: TIMEOUT 300
 
 import json
 import os
 import re
 import signal
+import time
 import unittest
 
 from cluster import ENDLESS, Run, troupe, wait_for
@@ -14,6 +16,8 @@ from own_folder import OwnFolder
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--eval-every", "0"]
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
+
+LAST_S = 75 if os.environ.get("TROUPE_IN_FULL") == "1" else 6
 
 
 class Trace:
@@ -154,6 +158,44 @@ class Timeline(OwnFolder):
         self.assertTrue(any(f"{old})" in x for x in trace.names.values()))
         self.assertGreater(len(trace.of("worker:1", "compute")), 20)
 
+    def test_the_last_minute_of_each_role_is_there_after_all_were_killed(self):
+        logs = self.path("logs")
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--log-dir",
+                 logs) as run:
+            run.wait_for_step(20)
+            begin = time.time()
+            time.sleep(LAST_S)
+            pids = [run.process.pid, *run.children().values()]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            killed = time.time()
+            run.process.wait()
+            step = run.step()
+        shown = [json.loads(line) for line in troupe(
+            "events", "--flight", logs, "--json").splitlines()]
+        self.assertEqual({line["role"] for line in shown},
+                         {"ps:0", "worker:0", "worker:1"})
+        for role in ("ps:0", "worker:0", "worker:1"):
+            own = [line for line in shown if line["role"] == role]
+            # Of a minute, but for seconds in which others had the cores.
+            times = [line["unix_ms"] for line in own]
+            self.assertEqual(sorted(set(times)), times)
+            self.assertGreater(len(own), (times[-1] - times[0]) / 2000)
+            self.assertLess(killed - own[-1]["unix_ms"] / 1000, 2.5)
+            self.assertLess(own[0]["unix_ms"] / 1000,
+                            max(begin, killed - 59) + 1.5)
+            self.assertLessEqual(len(own), 60)
+            did = "serve" if role == "ps:0" else "compute"
+            for line in own:
+                self.assertGreater(line["seconds"][did], 0)
+            if role != "ps:0":
+                self.assertGreaterEqual(own[-1]["last_step"], step)
+        self.assertRegex(
+            troupe("events", "--flight", os.path.join(logs, "flight"),
+                   "--role", "worker:1"),
+            r"\A(20\S+ [\d:.]+  worker:1 +\d+  steps? [\d-]+: compute "
+            r"[<\d]+%, .*\n)+\Z")
+
     def test_a_death_is_booked_to_recovery(self):
         with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--log-dir",
                  self.path("logs")) as run:
@@ -182,6 +224,12 @@ class Timeline(OwnFolder):
         self.assertRegex(
             troupe("timeline", self.folder, "--out", self.path("x"), status=1),
             r"^troupe: .*no flight recorder's files.*\n$")
+        self.assertRegex(
+            troupe("events", "--flight", self.folder, status=1),
+            r"^troupe: .*no flight recorder's files.*\n$")
+        self.assertRegex(
+            troupe("events", "x.db", "--flight", self.folder, status=2),
+            "a journal or, with --flight, what recorders kept")
 
 
 if __name__ == "__main__":

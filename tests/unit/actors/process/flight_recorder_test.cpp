@@ -1,4 +1,4 @@
-#include "actors/process/flight_recorder.hpp"
+#include "actors/process/flight_seconds.hpp"
 #include "kernels/base/error.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -107,6 +108,54 @@ BOOST_AUTO_TEST_CASE(spans_that_are_gone_are_booked) {
   BOOST_TEST(read_newest_spans(file, 10).spans.size() == 10u);
 }
 
+BOOST_AUTO_TEST_CASE(seconds_outlast_the_spans) {
+  FlightRecorder recorder{path, "worker:1"};
+  // On a whole second of the clock; of each millisecond it computes for half.
+  const SteadyClock::time_point begin{std::chrono::ceil<std::chrono::seconds>(
+    SteadyClock::now().time_since_epoch())};
+  constexpr uint64_t steps = 100'000;
+  static_assert(steps > 3 * FlightRecorder::capacity);
+  for (uint64_t step = 1; step <= steps; ++step) {
+    const auto at = begin + (step - 1) * 1ms;
+    recorder.record(Activity::compute, at, at + 500us, step);
+  }
+  recorder.record(Activity::pull, begin + 99'500ms, begin + 101'250ms, 0);
+  const auto lives = read_all_flight_seconds(path).all;
+  BOOST_REQUIRE(lives.size() == 1u);
+  const auto& life = lives.front();
+  BOOST_TEST(life.flight.role == "worker:1");
+  BOOST_TEST(life.flight.spans.empty());
+  BOOST_REQUIRE(life.seconds.size() == 60u);
+  const auto first = static_cast<uint64_t>(
+    std::chrono::duration_cast<std::chrono::seconds>(begin.time_since_epoch())
+      .count());
+  for (uint64_t i = 0; i < 58; ++i) { // from the 43rd of a hundred on
+    const auto& second = life.seconds[i];
+    BOOST_TEST(second.number == first + 43 + i);
+    BOOST_TEST(second.first_step == 42'001 + 1'000 * i);
+    BOOST_TEST(second.last_step == 43'000 + 1'000 * i);
+    BOOST_TEST(second.ns[0] == 500'000'000u);
+  }
+  BOOST_TEST(life.seconds[57].ns[1] == 500'000'000u);
+  BOOST_TEST(life.seconds[58].ns[1] == 1'000'000'000u);
+  BOOST_TEST(life.seconds[59].ns[1] == 250'000'000u);
+  BOOST_TEST(life.seconds[59].last_step == 0u);
+  BOOST_TEST(life.unix_ms(life.seconds[1]) - life.unix_ms(life.seconds[0])
+             == 1'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_span_costs_a_write) {
+  FlightRecorder recorder{path, "worker:0"};
+  const auto begin = SteadyClock::now();
+  constexpr int spans = 200'000;
+  for (int i = 0; i < spans; ++i)
+    const SpanTimer timer{&recorder, Activity::compute, 1};
+  const std::chrono::duration<double, std::nano> took = SteadyClock::now()
+                                                        - begin;
+  BOOST_TEST_MESSAGE("a span costs " << took.count() / spans << " ns");
+  BOOST_TEST(took.count() / spans < 20'000);
+}
+
 BOOST_AUTO_TEST_CASE(the_newest_few_are_those_of_the_whole_file) {
   FlightRecorder recorder{path, "ps:0"};
   const auto file = std::filesystem::directory_iterator {
@@ -190,6 +239,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_truncated_costs_the_recording_alone) {
   const auto now = SteadyClock::now();
   recorder.record(Activity::compute, now, now, 1);
   BOOST_CHECK_THROW(read_flight(file), InputError);
+  BOOST_CHECK_THROW(read_flight_seconds(file), InputError);
   // Another one of the same number, as in another container, has a file too.
   FlightRecorder other{path, "worker:0"};
   other.record(Activity::compute, now, now, 2);
@@ -254,12 +304,22 @@ BOOST_AUTO_TEST_CASE(what_is_no_recording_is_refused_or_left_out) {
     out.put(99);
   }
   BOOST_TEST(read_flight(file).spans.size() == 1u);
+  BOOST_TEST(read_flight_seconds(file).seconds.size() == 1u);
+  {
+    // Seconds in places that are not theirs, or longer than any.
+    std::fstream out{file, std::ios::in | std::ios::out | std::ios::binary};
+    out.seekp(192);
+    for (int i = 0; i < 64 * 15; ++i)
+      out.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);
+  }
+  BOOST_TEST(read_flight_seconds(file).seconds.size() == 1u);
   std::ofstream{path + "/torn.flight"} << "troupeF1";
   std::filesystem::create_directory(path + "/folder.flight");
   BOOST_TEST(read_flights(path).all.size() == 1u);
   BOOST_TEST(read_flights(path).passed_over == 2u);
   std::filesystem::resize_file(file, 1'000);
   BOOST_CHECK_THROW(read_flight(file), InputError);
+  BOOST_CHECK_THROW(read_flight_seconds(file), InputError);
   BOOST_CHECK_THROW((FlightRecorder{"/dev/null/x", "worker:0"}), InputError);
 }
 
