@@ -1,7 +1,7 @@
 """`troupe launch` of 60 workers and 30 shards on eight hosts that are network
 namespaces, with a real sshd each: what it costs from the command to the first
 committed step. With the coordinator, eight agents and the launcher there are 100
-processes."""
+processes. TROUPE_LAUNCH=HOSTS,WORKERS,SHARDS,SLOTS: as many others."""
 # nightly
 # ctest: TIMEOUT 900 RUN_SERIAL TRUE
 
@@ -19,11 +19,12 @@ from hosts import Hosts  # noqa: E402
 from own_folder import OwnFolder  # noqa: E402
 from sshd import Sshd, program  # noqa: E402
 
-HOSTS, WORKERS, SHARDS = 8, 60, 30
+HOSTS, WORKERS, SHARDS, SLOTS = map(
+    int, os.environ.get("TROUPE_LAUNCH", "8,60,30,12").split(","))
 ROLES = WORKERS + SHARDS + 1 + HOSTS + 1
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--partitioner", "max_size:4096", "--seed", "7", "--global-batch", "120",
-       "--virtual-ranks", str(WORKERS), "--eval-every", "0"]
+       "--virtual-ranks", "60", "--eval-every", "0"]
 SERVED = ["--strategy", "parameter_server", "--workers", str(WORKERS), "--ps",
           str(SHARDS), "--threads-per-device", "1"]
 # Two cores that 91 processes share may leave one of them alone for seconds.
@@ -67,7 +68,7 @@ class LaunchMany(OwnFolder):
         return out
 
     def launch(self):
-        where = ",".join(f"h{host}:12" for host in range(1, HOSTS + 1))
+        where = ",".join(f"h{host}:{SLOTS}" for host in range(1, HOSTS + 1))
         run = Run(*JOB, *SERVED, *ENDLESS, command=[
             *self.hosts.on(0), TROUPE, "launch", "-H", where, "--ssh",
             self.sshd.ssh(), "--connect-deadline-s", "60", "--"])
