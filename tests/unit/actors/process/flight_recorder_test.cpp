@@ -188,11 +188,12 @@ BOOST_AUTO_TEST_CASE(the_newest_few_are_those_of_the_whole_file) {
 // Symptom: reading one went on without end, and so did the memory it took.
 BOOST_AUTO_TEST_CASE(numbers_of_a_file_may_be_any) {
   constexpr auto capacity = FlightRecorder::capacity;
-  constexpr size_t slots_at = 192;
   { const FlightRecorder recorder{path, "worker:0"}; }
   const auto file = std::filesystem::directory_iterator {
     path
     } -> path().string();
+  const auto slots_at = static_cast<std::streamoff>(
+    std::filesystem::file_size(file) - capacity * sizeof(FlightRecorder::Slot));
   const auto write = [&](uint64_t first) {
     std::fstream out{file, std::ios::in | std::ios::out | std::ios::binary};
     out.seekp(slots_at);
