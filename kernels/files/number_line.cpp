@@ -1,6 +1,7 @@
 #include "kernels/files/number_line.hpp"
 
 #include "kernels/base/intrinsics.hpp"
+#include "kernels/files/powers_of_ten.hpp"
 #include "kernels/files/text_lines.hpp"
 
 #include <algorithm>
@@ -33,12 +34,10 @@ constexpr auto first_lanes = [] {
 /// What to divide by, where so many digits follow the point; at `lanes` there
 /// is none.
 constexpr auto divisors = [] {
-  std::array<double, lanes + 1> powers{};
-  double power = 1;
-  for (size_t i = 0; i < lanes; ++i, power *= 10)
-    powers[i] = power;
-  powers[lanes] = 1;
-  return powers;
+  std::array<double, lanes + 1> result{};
+  std::ranges::copy(powers_of_ten, result.begin());
+  result[lanes] = 1;
+  return result;
 }();
 
 __m128i load(const void* at) {

@@ -1,6 +1,7 @@
 #include "kernels/files/text_lines.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/files/powers_of_ten.hpp"
 #include "kernels/files/shown_text.hpp"
 
 #include <algorithm>
@@ -174,9 +175,8 @@ bool take_real(const char*& at, const char* last, double& value) {
     return false;
   // Both are exact in double, so their quotient is the number rounded once.
   // Source: Clinger, "How to read floating point numbers accurately", 1990.
-  constexpr double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                               1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  const auto real = static_cast<double>(digits) / powers[-exponent];
+  const auto real = static_cast<double>(digits)
+                    / powers_of_ten[static_cast<size_t>(-exponent)];
   value = negative ? -real : real;
   at = c;
   return true;
