@@ -1,5 +1,6 @@
 #include "strategies/sampling.hpp"
 
+#include "strategies/random_words.hpp"
 #include "strategies/require.hpp"
 
 #include <algorithm>
@@ -11,24 +12,9 @@ namespace troupe {
 
 namespace {
 
-constexpr uint64_t golden = 0x9e3779b97f4a7c15;
-
-/// A bijection of 64-bit words in which each output bit depends on each input
-/// bit. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-/// Generators" (OOPSLA 2014), with the constants of Stafford's variant 13.
-constexpr uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-/// Returns floor(x bound / 2^64): a number below `bound`, which is at most
-/// 2^32. No value is likelier than another by more than bound / 2^64.
-constexpr uint64_t below(uint64_t bound, uint64_t x) {
-  auto high = (x >> 32) * bound;
-  auto low = (x & 0xffffffff) * bound;
-  return (high + (low >> 32)) >> 32;
-}
+using strategies::below;
+using strategies::golden;
+using strategies::mix;
 
 constexpr uint64_t epoch_key(uint64_t seed, uint64_t epoch) {
   return mix(mix(seed + golden) ^ (epoch + 1) * golden);
@@ -41,7 +27,8 @@ constexpr uint64_t window_key(uint64_t epoch_key, uint64_t window) {
 
 /// Shuffles (Fisher-Yates); word i of the generator depends on (key, i) alone,
 /// so that nothing drawn elsewhere can disturb it.
-void shuffle(uint64_t key, std::vector<uint32_t>& out) {
+template <class Number>
+void shuffle(uint64_t key, std::vector<Number>& out) {
   // std::shuffle and the standard distributions differ between libraries.
   for (auto i = static_cast<uint64_t>(out.size()); i > 1; --i)
     std::swap(out[i - 1], out[below(i, mix(key + i * golden))]);
@@ -59,8 +46,8 @@ Sampling::Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
     min_(least),
     blocks_(blocks) {
   strategies::require(samples > 0, "a data set needs a sample");
-  strategies::require(samples <= std::numeric_limits<uint32_t>::max(),
-                      "sample indices have 32 bits");
+  strategies::require(samples <= uint64_t{1} << 63,
+                      "no data set has so many samples");
   strategies::require(global_batch > 0, "a batch needs a sample");
   strategies::require(virtual_ranks > 0, "a job needs a virtual rank");
   strategies::require(least == 1 || least == 2, "a rank needs one sample, or "
@@ -138,16 +125,16 @@ uint64_t Sampling::short_steps() const {
 }
 
 void Sampling::indices(uint64_t step, uint32_t virtual_rank,
-                       std::vector<uint32_t>& out) {
+                       std::vector<uint64_t>& out) {
   auto positions = rank(step, virtual_rank);
-  if (permutation_.empty() || permuted_epoch_ != positions.data_epoch)
+  if (permuted_epoch_ != positions.data_epoch)
     begin_epoch(positions.data_epoch);
+  out.clear();
   if (blocks_.size == 0) {
-    auto first = permutation_.data() + positions.first;
-    out.assign(first, first + positions.count);
+    for (uint32_t i = 0; i < positions.count; ++i)
+      out.push_back(unit_at(positions.first + i));
     return;
   }
-  out.clear();
   auto at = positions.first;
   const auto end = at + positions.count;
   while (at < end) {
@@ -160,24 +147,41 @@ void Sampling::indices(uint64_t step, uint32_t virtual_rank,
   }
 }
 
-void Sampling::begin_epoch(uint64_t epoch) {
+/// What is permuted: samples, or blocks.
+uint64_t Sampling::units() const {
   const auto size = std::max(1u, blocks_.size);
-  permutation_.resize((samples_ + size - 1) / size);
-  std::iota(permutation_.begin(), permutation_.end(), uint32_t{0});
-  shuffle(epoch_key(seed_, epoch), permutation_);
+  return samples_ / size + (samples_ % size > 0 ? 1 : 0);
+}
+
+uint64_t Sampling::unit_at(uint64_t position) const {
+  return wide_ ? wide_->at(position) : permutation_[position];
+}
+
+void Sampling::begin_epoch(uint64_t epoch) {
+  const auto key = epoch_key(seed_, epoch);
+  const auto last = units() - 1;
+  if (last < std::numeric_limits<uint32_t>::max()) {
+    permutation_.resize(last + 1);
+    std::iota(permutation_.begin(), permutation_.end(), uint32_t{0});
+    shuffle(key, permutation_);
+  } else {
+    wide_.emplace(key, last + 1);
+  }
   permuted_epoch_ = epoch;
   if (blocks_.size == 0)
     return;
-  last_block_ = static_cast<uint64_t>(
-    std::max_element(permutation_.begin(), permutation_.end())
-    - permutation_.begin());
+  last_block_ = wide_ ? wide_->position_of(last)
+                      : static_cast<uint64_t>(
+                        std::find(permutation_.begin(), permutation_.end(),
+                                  static_cast<uint32_t>(last))
+                        - permutation_.begin());
   windows_ = {};
 }
 
 uint64_t Sampling::first_of_window(uint64_t number) const {
-  const auto blocks = std::min<uint64_t>(number * blocks_.window,
-                                         permutation_.size());
-  const auto missing = permutation_.size() * blocks_.size - samples_;
+  const auto all = units();
+  const auto blocks = std::min<uint64_t>(number * blocks_.window, all);
+  const auto missing = all * blocks_.size - samples_;
   return blocks * blocks_.size - (last_block_ < blocks ? missing : 0);
 }
 
@@ -193,13 +197,12 @@ const Sampling::Window& Sampling::window_at(uint64_t position) {
   window.first = first_of_window(number);
   window.samples.clear();
   const auto first = number * blocks_.window;
-  const auto last = std::min<uint64_t>(first + blocks_.window,
-                                       permutation_.size());
+  const auto last = std::min<uint64_t>(first + blocks_.window, units());
   for (auto i = first; i < last; ++i) {
-    const auto begin = uint64_t{permutation_[i]} * blocks_.size;
+    const auto begin = unit_at(i) * blocks_.size;
     const auto end = std::min(begin + blocks_.size, samples_);
     for (auto sample = begin; sample < end; ++sample)
-      window.samples.push_back(static_cast<uint32_t>(sample));
+      window.samples.push_back(sample);
   }
   shuffle(window_key(epoch_key(seed_, permuted_epoch_), number),
           window.samples);

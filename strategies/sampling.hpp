@@ -1,9 +1,11 @@
 #pragma once
 
 #include "strategies/rank_tree.hpp"
+#include "strategies/wide_permutation.hpp"
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -26,12 +28,15 @@ struct SampleBlocks {
 /// Maps steps and virtual ranks to samples; a pure function of the seed
 /// (PROTOCOL 1).
 /// Source: the permutation is a Fisher-Yates shuffle (Knuth, The Art of
-/// Computer Programming 2, 3.4.2, algorithm P) by a counter-based generator.
+/// Computer Programming 2, 3.4.2, algorithm P) by a counter-based generator; of
+/// more than 2^32 - 1 samples, or blocks, a WidePermutation, which takes no
+/// memory.
 class Sampling {
 public:
   /// A virtual rank gets at least `least` samples (1 or 2) of a step, or none,
   /// as long as the step has so many.
-  /// Errors: zero samples or a zero batch is a bug and asserts.
+  /// Errors: zero samples, more than 2^63, or a zero batch is a bug and
+  /// asserts.
   Sampling(uint64_t seed, uint64_t samples, uint32_t global_batch,
            uint32_t virtual_ranks, uint32_t least = 1,
            const SampleBlocks& blocks = {});
@@ -63,17 +68,19 @@ public:
   /// The permutation of the data epoch is kept until another one is asked for,
   /// of blocks the order of these and the samples of two windows.
   void indices(uint64_t step, uint32_t virtual_rank,
-               std::vector<uint32_t>& out);
+               std::vector<uint64_t>& out);
 
 private:
   /// The samples of some blocks, mixed.
   struct Window {
     uint64_t number = ~uint64_t{0};
     uint64_t first = 0; ///< position
-    std::vector<uint32_t> samples;
+    std::vector<uint64_t> samples;
   };
 
   uint32_t shared_by(uint32_t samples) const;
+  uint64_t units() const;
+  uint64_t unit_at(uint64_t position) const;
   void begin_epoch(uint64_t epoch);
   uint64_t first_of_window(uint64_t number) const;
   const Window& window_at(uint64_t position);
@@ -85,8 +92,9 @@ private:
   uint32_t min_;
   SampleBlocks blocks_;
   uint64_t permuted_epoch_ = ~uint64_t{0};
-  std::vector<uint32_t> permutation_; ///< of samples, or of blocks
-  uint64_t last_block_ = 0;           ///< where the last one is, which is short
+  std::vector<uint32_t> permutation_;   ///< of samples, or of blocks
+  std::optional<WidePermutation> wide_; ///< where those are too many for that
+  uint64_t last_block_ = 0; ///< where the last one is, which is short
   std::array<Window, 2> windows_;
 };
 

@@ -87,7 +87,7 @@ private:
   struct Lane { // what one thread works with
     std::unique_ptr<Replica> replica;
     std::unique_ptr<BatchMemory> batch;
-    std::vector<uint32_t> rows;
+    std::vector<uint64_t> rows;
     std::vector<StackedLeaf> leaves;
     double data_seconds = 0; ///< waited, and not taken yet
   };
@@ -112,7 +112,7 @@ private:
 
   Lane& lane(uint32_t thread);
   void list_samples(uint64_t step, RankRange ranks,
-                    std::vector<uint32_t>& rows);
+                    std::vector<uint64_t>& rows);
   DataPass pass_of(uint64_t step) const;
   Batch gather(uint64_t step, RankRange ranks, Lane& lane);
   void await_samples(uint64_t step, Lane& lane);

@@ -53,10 +53,10 @@ bool LeafComputer::filled(uint64_t step, RankRange ranks) const {
 
 /// The samples of all ranks, one rank's after another's.
 void LeafComputer::list_samples(uint64_t step, RankRange ranks,
-                                std::vector<uint32_t>& rows) {
+                                std::vector<uint64_t>& rows) {
   const std::lock_guard guard{order_};
   sampling_.indices(step, ranks.lo, rows);
-  std::vector<uint32_t> more;
+  std::vector<uint64_t> more;
   for (auto rank = ranks.lo + 1; rank < ranks.hi; ++rank) {
     sampling_.indices(step, rank, more);
     rows.insert(rows.end(), more.begin(), more.end());
@@ -121,7 +121,7 @@ void LeafComputer::expect(uint64_t step, RankRange ranks, uint64_t during) {
   if (!data_->is_elsewhere() || step >= job_->total_steps
       || sampling_.step(step).data_epoch != sampling_.step(during).data_epoch)
     return;
-  std::vector<uint32_t> rows;
+  std::vector<uint64_t> rows;
   list_samples(step, ranks, rows);
   data_->expect(rows.data(), static_cast<uint32_t>(rows.size()), pass_of(step));
 }

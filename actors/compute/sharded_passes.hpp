@@ -54,7 +54,7 @@ private:
   Sampling sampling_;
   std::vector<std::unique_ptr<StageReplica>> parts_;
   BatchMemory samples_;
-  std::vector<uint32_t> rows_; ///< of the leaf in hand
+  std::vector<uint64_t> rows_; ///< of the leaf in hand
   Batch batch_;                ///< the same
   /// What crosses into the next pass, forward or backward, and what comes of
   /// that.

@@ -21,7 +21,7 @@ namespace troupe {
 class StepRows {
 public:
   /// The samples of a node, in order.
-  using Indices = std::vector<uint32_t>;
+  using Indices = std::vector<uint64_t>;
   /// What is sent is made in `memory` where there is some.
   /// Errors: InputError for an id outside a table.
   StepRows(const Job& job, const Dataset& data,

@@ -20,7 +20,7 @@ public:
   Fingerprint(const Job& job, const Dataset& data, uint32_t rows)
     : graph_(job.graph), data_(data), rows_(rows), memory_(job.graph, rows) {}
 
-  void add(std::span<const uint32_t> samples) {
+  void add(std::span<const uint64_t> samples) {
     for (size_t first = 0; first < samples.size(); first += rows_) {
       const auto some =
         static_cast<uint32_t>(std::min<size_t>(rows_, samples.size() - first));
@@ -56,11 +56,11 @@ std::string fingerprint_of(const Job& job, const Dataset& data, uint64_t most,
   const auto samples = data.samples();
   const auto count = std::min(samples, most);
   Fingerprint out{job, data, rows};
-  std::vector<uint32_t> some;
+  std::vector<uint64_t> some;
   for (uint64_t first = 0; first < count; first += few) {
     some.clear();
     for (uint64_t i = first; i < std::min(count, first + few); ++i)
-      some.push_back(static_cast<uint32_t>(i * samples / count));
+      some.push_back(i * samples / count);
     data.expect(some.data(), static_cast<uint32_t>(some.size()));
     out.add(some);
   }

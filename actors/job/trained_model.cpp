@@ -114,7 +114,7 @@ struct Lane {
       replica(make_replica(graph, device, static_cast<uint32_t>(rows.size()))),
       batch(graph, static_cast<uint32_t>(rows.size())),
       ids(graph.ids()) {}
-  std::vector<uint32_t> rows;
+  std::vector<uint64_t> rows;
   std::unique_ptr<Replica> replica;
   BatchMemory batch;
   size_t ids; ///< of a sample
@@ -123,7 +123,7 @@ struct Lane {
 LeafStats compute(Lane& lane, const float* parameters, const Dataset& data,
                   size_t batch, const Renumber& renumber,
                   const Predictions& predictions) {
-  auto first = static_cast<uint32_t>(batch * lane.rows.size());
+  const auto first = uint64_t{batch} * lane.rows.size();
   auto count = static_cast<uint32_t>(
     std::min<uint64_t>(lane.rows.size(), data.samples() - first));
   std::iota(lane.rows.begin(), lane.rows.end(), first);

@@ -7,7 +7,6 @@
 #include "kernels/data/row_supply.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,10 +60,11 @@ private:
   void on(const RowsWanted& wanted) {
     if (wanted.fence.job != context_.job_id)
       return;
-    if (wanted.samples.size() > context_.job->sampling.max_of_step()) {
+    const auto count = count_of(wanted);
+    if (count > context_.job->sampling.max_of_step()) {
       if (!std::exchange(told_, true))
         tell(context_, to_string(wanted.worker) + " asks for "
-                         + std::to_string(wanted.samples.size())
+                         + std::to_string(count)
                          + " samples at once, and no step has as many: "
                            "dropped");
       return;
@@ -94,12 +94,15 @@ private:
     metrics_.queue.set(static_cast<double>(executor_->queued()));
   }
 
+  size_t count_of(const RowsWanted& wanted) const {
+    return wanted.samples.size() / sample_words(context_.data.train->samples());
+  }
+
   /// On the executor. Errors: a line in the result.
   Served read(Executor& executor, const RowsWanted& wanted) {
     const auto& data = *context_.data.train;
-    std::vector<uint32_t> samples(wanted.samples.size());
-    std::memcpy(samples.data(), wanted.samples.data(), wanted.samples.bytes());
-    if (std::ranges::any_of(samples, [all = data.samples()](uint32_t sample) {
+    const auto samples = unpack_samples(wanted.samples.span(), data.samples());
+    if (std::ranges::any_of(samples, [all = data.samples()](uint64_t sample) {
           return sample >= all;
         }))
       return {nullptr, to_string(wanted.worker)
@@ -143,7 +146,7 @@ private:
             const Served& served) {
     const auto to = caf::actor_cast<row_fetcher_actor>(asks);
     const auto& rows = served.answer->rows;
-    metrics_.samples.add(static_cast<double>(wanted.samples.size()));
+    metrics_.samples.add(static_cast<double>(count_of(wanted)));
     metrics_.bytes.add(static_cast<double>(rows.size() * sizeof(float)));
     for (size_t begin = 0; begin < rows.size(); begin += part_words)
       self_->send(

@@ -28,7 +28,7 @@ constexpr std::chrono::seconds grace{5};
 struct RowBatch {
   uint64_t number = 0;
   uint64_t data_epoch = 0;
-  std::vector<uint32_t> samples;
+  std::vector<uint64_t> samples;
   std::vector<float> words; ///< the fetcher's, until `here`
   bool here = false;
   std::string trouble; ///< why it will not come
@@ -44,11 +44,11 @@ struct Wish {
 /// What the worker's executor and the fetcher share.
 class BatchDesk {
 public:
-  using Key = std::pair<uint64_t, std::vector<uint32_t>>;
+  using Key = std::pair<uint64_t, std::vector<uint64_t>>;
 
   /// The batch of these samples, and whether it is new.
   std::pair<std::shared_ptr<RowBatch>, bool>
-  wish(const uint32_t* rows, uint32_t count, uint64_t data_epoch) {
+  wish(const uint64_t* rows, uint32_t count, uint64_t data_epoch) {
     std::lock_guard lock{mutex_};
     Key key{data_epoch, {rows, rows + count}};
     auto& batch = batches_[key];
@@ -267,7 +267,7 @@ private:
     batch->words.resize(words_of(*batch));
     self_->send(caf::actor_cast<reader_actor>(readers_.at(ask.reader).actor),
                 RowsWanted{fence(), context_.role, ask.request,
-                           batch->data_epoch, samples_in(batch)});
+                           batch->data_epoch, samples_in(*batch)});
   }
 
   void perform(const RowFetches::Forget& forget) { this->forget(forget.batch); }
@@ -357,10 +357,9 @@ private:
 
   Fence fence() const { return {context_.job_id, 0, 0}; }
 
-  static TensorView samples_in(const std::shared_ptr<RowBatch>& batch) {
-    auto words = std::make_shared<std::vector<float>>(batch->samples.size());
-    std::memcpy(words->data(), batch->samples.data(),
-                batch->samples.size() * sizeof(uint32_t));
+  TensorView samples_in(const RowBatch& batch) const {
+    auto words = std::make_shared<std::vector<float>>(
+      pack_samples(batch.samples, context_.job->options.samples));
     const auto* first = words->data();
     const auto count = words->size();
     return {std::move(words), first, count};
@@ -393,7 +392,7 @@ public:
   FetchedRows(const FetchedRows&) = delete;
   FetchedRows& operator=(const FetchedRows&) = delete;
 
-  void expect(const uint32_t* rows, uint32_t count,
+  void expect(const uint64_t* rows, uint32_t count,
               const DataPass& pass) const override {
     if (count == 0) // a virtual rank that has no samples in that step
       return;
@@ -402,7 +401,7 @@ public:
       say(Wish::Kind::expect, batch);
   }
 
-  void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+  void gather(const uint64_t* rows, uint32_t count, BatchMemory& out,
               const DataPass& pass) const override {
     const auto batch = desk_->wish(rows, count, pass.data_epoch).first;
     if (!desk_->is_here(batch))

@@ -3,6 +3,7 @@
 #include "actors/job/role_parts.hpp"
 #include "actors/job/slice_update.hpp"
 #include "actors/job/stage_mesh.hpp"
+#include "kernels/data/row_supply.hpp"
 #include "kernels/graph/stages.hpp"
 
 #include <algorithm>
@@ -100,7 +101,8 @@ uint64_t part_window(const Job& job, RoleId role) {
 /// until its answer has left, so no more of them wait for a slow worker.
 uint64_t reader_window(const Job& job) {
   return 4
-         * (job.sampling.max_of_step() * sizeof(uint32_t)
+         * (job.sampling.max_of_step() * sample_words(job.options.samples)
+              * sizeof(float)
             + job.options.virtual_ranks * frame_header_bytes);
 }
 

@@ -124,7 +124,7 @@ private:
 
   std::map<uint32_t, uint32_t> chunk_of_; ///< by slice
   Sampling sampling_;                     ///< it keeps the order of an epoch
-  std::vector<uint32_t> rows_;            ///< of the micro-batch in hand
+  std::vector<uint64_t> rows_;            ///< of the micro-batch in hand
 };
 
 } // namespace troupe

@@ -59,7 +59,7 @@ Graph taking_graph(const SampleShape& shape) {
 }
 
 uint32_t sum_of(const Graph& graph, const Dataset& data,
-                std::vector<uint32_t> rows, const DataPass& pass) {
+                std::vector<uint64_t> rows, const DataPass& pass) {
   BatchMemory batch{graph, static_cast<uint32_t>(rows.size())};
   data.gather(rows.data(), static_cast<uint32_t>(rows.size()), batch, pass);
   uint32_t sum = 0;
@@ -75,9 +75,9 @@ uint32_t sum_of(const Graph& graph, const Dataset& data,
 
 /// Samples read one by one are those of a batch.
 void check_repeats(const Graph& graph, const Dataset& data,
-                   const std::vector<uint32_t>& order, const DataPass& pass) {
+                   const std::vector<uint64_t>& order, const DataPass& pass) {
   const auto count = std::min<size_t>(batch_rows, order.size());
-  const std::vector<uint32_t> rows(
+  const std::vector<uint64_t> rows(
     order.begin(), order.begin() + static_cast<ptrdiff_t>(count));
   if (sum_of(graph, data, rows, pass) != sum_of(graph, data, rows, pass))
     throw InputError("bench data: samples that are read again are others: "
@@ -103,7 +103,7 @@ double processor_seconds() {
 
 /// Reads batches in training's order with so many threads.
 SourceRate measure(const Graph& graph, const Dataset& data,
-                   const std::vector<uint32_t>& order, const DataPass& pass,
+                   const std::vector<uint64_t>& order, const DataPass& pass,
                    uint32_t threads, double seconds) {
   std::atomic<uint64_t> next{0};
   std::atomic<uint64_t> samples{0};
@@ -113,7 +113,7 @@ SourceRate measure(const Graph& graph, const Dataset& data,
   const auto begin = Clock::now();
   const auto work = [&] {
     BatchMemory batch{graph, batch_rows};
-    std::vector<uint32_t> rows;
+    std::vector<uint64_t> rows;
     auto mine = pass;
     while (seconds_since(begin) < seconds) {
       const auto first = next.fetch_add(batch_rows);
@@ -165,15 +165,17 @@ int run_bench_data(const Settings& settings) {
                     1,
                     1,
                     {mix.block, mix.window}};
-  std::vector<uint32_t> order; // the first samples of training's order
+  std::vector<uint64_t> order; // the first samples of training's order
   sampling.indices(0, 0, order);
   const DataPass pass{job.seed, 0};
   check_repeats(graph, data, order, pass);
   std::printf("%s: %llu samples, %s, ready in %.2f s; median of %d trials\n",
               data.name.c_str(),
               static_cast<unsigned long long>(data.samples()),
-              data.in_files ? "left in their files" : "held in memory", loaded,
-              data_trials);
+              data.unheld > 0 ? "drawn when they are wanted"
+              : data.in_files ? "left in their files"
+                              : "held in memory",
+              loaded, data_trials);
   std::printf("%8s %14s %14s %14s %8s\n", "threads", "samples/s", "file MB/s",
               "values MB/s", "spread");
   nlohmann::json rows = nlohmann::json::array();

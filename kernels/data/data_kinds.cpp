@@ -81,17 +81,15 @@ Dataset draw_clicks(const DataSpec& spec) {
 }
 
 RowsOptions rows_of(const DataSpec& spec) {
+  constexpr uint64_t max_rows = uint64_t{1} << 36;
   constexpr uint64_t max_vocabulary = uint64_t{1} << 31;
   RowsOptions rows;
-  rows.samples = samples_of(spec);
+  rows.samples = whole_option(spec, "samples", default_samples, 1, max_rows);
   rows.seed = seed_of(spec);
-  rows.ids = whole_option(spec, "ids", rows.ids, 1, RowsOptions::max_ids);
+  rows.ids = whole_option(spec, "ids", rows.ids, 1, RowsOptions::max_held);
   rows.vocabulary = whole_option(spec, "vocabulary", rows.vocabulary, 1,
                                  max_vocabulary);
   rows.in_order = choice_option(spec, "order", orders) == "ascending";
-  if (rows.samples > RowsOptions::max_ids / rows.ids)
-    refuse(spec, "has more than " + std::to_string(RowsOptions::max_ids)
-                   + " ids; give fewer samples, or ids of each");
   return rows;
 }
 

@@ -39,7 +39,4 @@ inline void check_held(const DataSpec& spec, uint64_t bytes,
     refuse_held(spec, *memory);
 }
 
-/// Errors: InputError where a set, `name`, has more samples than can be drawn.
-void check_count(const std::string& name, uint64_t samples);
-
 } // namespace troupe

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <utility>
 
 namespace troupe {
@@ -206,12 +205,6 @@ void refuse_held(const DataSpec& spec, uint64_t memory) {
                    + " bytes of --data-memory, and data of this kind are read "
                      "whole; raise it, take a part of them, or write tfrecord, "
                      "tar or jsonl files");
-}
-
-void check_count(const std::string& name, uint64_t samples) {
-  if (samples > std::numeric_limits<uint32_t>::max())
-    throw InputError(name + ": holds " + std::to_string(samples)
-                     + " samples, more than 4294967295; take fewer");
 }
 
 std::optional<std::string> option(const DataSpec& spec, std::string_view key) {

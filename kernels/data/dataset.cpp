@@ -2,6 +2,7 @@
 
 #include "kernels/base/error.hpp"
 #include "kernels/data/row_supply.hpp"
+#include "kernels/files/free_memory.hpp"
 #include "kernels/numbers/random.hpp"
 
 #include <algorithm>
@@ -52,6 +53,8 @@ uint64_t Dataset::samples() const {
     return window == 0 || tokens.size() <= window
              ? 0
              : (tokens.size() - window - 1) / stride + 1;
+  if (unheld > 0)
+    return unheld;
   return shape.label == LabelKind::number ? targets.size() : labels.size();
 }
 
@@ -109,7 +112,7 @@ void Dataset::gather_ragged(uint64_t row, uint64_t at, BatchMemory& out) const {
   }
 }
 
-void Dataset::expect(const uint32_t* rows, uint32_t count,
+void Dataset::expect(const uint64_t* rows, uint32_t count,
                      const std::optional<DataPass>& pass) const {
   if (supply)
     supply->expect(rows, count, pass.value_or(DataPass{}));
@@ -129,7 +132,7 @@ void Dataset::end_supply() const {
     supply->end();
 }
 
-void Dataset::gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+void Dataset::gather(const uint64_t* rows, uint32_t count, BatchMemory& out,
                      const std::optional<DataPass>& pass) const {
   if (supply) {
     supply->gather(rows, count, out, pass.value_or(DataPass{}));
@@ -170,7 +173,7 @@ void Dataset::gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
       case LabelKind::classes:
       case LabelKind::binary:
         if (auto* to = out.labels())
-          to[i] = labels[row];
+          to[i] = unheld > 0 ? in_files->label(place(row)) : labels[row];
     }
   }
 }
@@ -194,8 +197,12 @@ void cut_tail(Dataset& all, Dataset& tail, uint64_t kept) {
     tail.values = all.values.cut(values);
   if (all.in_files) {
     tail.in_files = all.in_files;
-    for (uint64_t i = kept; i < all.samples(); ++i)
-      tail.places.push_back(static_cast<uint32_t>(i));
+    for (uint64_t i = kept, samples = all.samples(); i < samples; ++i)
+      tail.places.push_back(i);
+  }
+  if (all.unheld > 0) {
+    tail.unheld = all.unheld - kept;
+    all.unheld = kept;
   }
   cut(all.ids, tail.ids, ids);
   cut(all.labels, tail.labels, kept);
@@ -213,13 +220,17 @@ void cut_tail(Dataset& all, Dataset& tail, uint64_t kept) {
 /// Which samples are held out: every choice of so many is as likely.
 /// Source: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
 std::vector<bool> chosen(uint64_t seed, uint64_t samples, uint64_t held_out) {
+  __extension__ using Wide = unsigned __int128;
   constexpr uint64_t stream = 0x6576616c;
   const auto key = kernels::stream_key(seed, stream);
   std::vector<bool> out(samples);
   auto wanted = held_out;
   for (uint64_t i = 0; i < samples; ++i) {
-    const auto left = samples - i; // below 2^32
-    const auto drawn = ((kernels::random_bits(key, i) >> 32) * left) >> 32;
+    const auto left = samples - i;
+    const auto bits = kernels::random_bits(key, i);
+    const auto drawn = left < uint64_t{1} << 32
+                         ? ((bits >> 32) * left) >> 32
+                         : static_cast<uint64_t>(Wide{bits} * left >> 64);
     if (drawn < wanted) {
       out[i] = true;
       --wanted;
@@ -291,8 +302,19 @@ void draw(Dataset& all, Dataset& drawn, const std::vector<bool>& held_out) {
   drawn.in_files = all.in_files;
   if (all.in_files || share(all.bytes, drawn.bytes)
       || share(all.values, drawn.values)) {
-    for (uint32_t i = 0; i < held_out.size(); ++i)
+    const auto many =
+      static_cast<size_t>(std::count(held_out.begin(), held_out.end(), true));
+    need_memory(held_out.size() * sizeof(uint32_t),
+                all.name + ": which samples are held out",
+                "add eval=tail, which takes the last ones");
+    drawn.places.reserve(many);
+    all.places.reserve(held_out.size() - many);
+    for (size_t i = 0; i < held_out.size(); ++i)
       (held_out[i] ? drawn : all).places.push_back(i);
+    if (all.unheld > 0) {
+      drawn.unheld = many;
+      all.unheld -= many;
+    }
     return;
   }
   part(all.bytes, drawn.bytes, held_out, all.features());

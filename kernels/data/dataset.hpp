@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/base/buffer.hpp"
+#include "kernels/data/ascending_places.hpp"
 #include "kernels/data/column.hpp"
 #include "kernels/data/data_spec.hpp"
 #include "kernels/data/sample_source.hpp"
@@ -68,10 +69,12 @@ struct Dataset {
   /// Who has all of the samples, where they are not here at all; else null.
   std::shared_ptr<const RowSupply> supply;
   uint64_t supplied = 0; ///< samples that it has
+  /// Samples whose labels `in_files` has, too; 0: they are here.
+  uint64_t unheld = 0;
   /// Where the features of sample i are in `bytes`, `values` or `in_files`;
   /// empty: at i. A part of what is mapped or in files has this, since it is
   /// not copied.
-  std::vector<uint32_t> places;
+  AscendingPlaces places;
   std::vector<float> mean;
   std::vector<float> inverse_deviation; ///< [features] each, or empty
   std::vector<int32_t> ids;             ///< [samples, shape.ids], or empty
@@ -104,12 +107,12 @@ struct Dataset {
   /// The same bits for the same rows, however they are grouped.
   /// To train on images that are augmented it takes the pass that it is for;
   /// without one nothing is drawn of them.
-  void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+  void gather(const uint64_t* rows, uint32_t count, BatchMemory& out,
               const std::optional<DataPass>& pass = {}) const;
 
   /// Says that samples are gathered soon, by a call with the same arguments:
   /// what lies elsewhere is fetched meanwhile.
-  void expect(const uint32_t* rows, uint32_t count,
+  void expect(const uint64_t* rows, uint32_t count,
               const std::optional<DataPass>& pass = {}) const;
   /// Whether expect() is worth a call.
   bool is_elsewhere() const {

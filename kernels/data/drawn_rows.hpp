@@ -16,11 +16,13 @@ struct RowsOptions {
   /// after the last one; else each is drawn alone.
   bool in_order = false;
 
-  static constexpr uint64_t max_ids = uint64_t{1} << 27; ///< of all samples
+  /// Of all samples: more are not held, but drawn when they are wanted.
+  static constexpr uint64_t max_held = uint64_t{1} << 27;
 };
 
 /// Draws samples of nothing but ids, whose label is 0: for what it costs to
-/// reach the rows of a table. A pure function of the options.
+/// reach the rows of a table. A pure function of the options. Of samples beyond
+/// max_held nothing is in memory.
 Dataset synthetic_rows(const RowsOptions& options);
 
 } // namespace troupe

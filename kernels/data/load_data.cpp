@@ -35,10 +35,6 @@ Dataset read(const DataSpec& spec, const ReadLimits& limits) {
   auto result = kind.read_within != nullptr ? kind.read_within(spec, limits)
                                             : kind.read(spec);
   check_held(spec, held_bytes(result), limits.memory);
-  const auto samples = result.shape.label == LabelKind::tokens
-                         ? result.tokens.size()
-                         : result.samples();
-  check_count(result.name, samples);
   return result;
 }
 

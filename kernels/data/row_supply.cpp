@@ -32,6 +32,25 @@ Dataset supplied_samples(const SampleShape& shape, uint64_t samples,
   return data;
 }
 
+std::vector<float> pack_samples(const std::vector<uint64_t>& samples,
+                                uint64_t all) {
+  const auto each = sample_words(all);
+  std::vector<float> words(samples.size() * each);
+  for (size_t i = 0; i < samples.size(); ++i)
+    // The lower half stands first.
+    std::memcpy(words.data() + i * each, &samples[i], each * sizeof(float));
+  return words;
+}
+
+std::vector<uint64_t> unpack_samples(std::span<const float> words,
+                                     uint64_t all) {
+  const auto each = sample_words(all);
+  std::vector<uint64_t> samples(words.size() / each);
+  for (size_t i = 0; i < samples.size(); ++i)
+    std::memcpy(&samples[i], words.data() + i * each, each * sizeof(float));
+  return samples;
+}
+
 size_t packed_words(const Graph& graph, uint32_t count) {
   return count * (graph.features() + graph.ids() + graph.labels());
 }

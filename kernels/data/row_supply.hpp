@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace troupe {
 
@@ -17,10 +19,10 @@ public:
   /// Dataset::gather() where they are read. Blocks until they are here.
   /// Errors: InputError with one line where they do not come in time, and after
   /// end(); PassAbandoned while it is paused.
-  virtual void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+  virtual void gather(const uint64_t* rows, uint32_t count, BatchMemory& out,
                       const DataPass& pass) const = 0;
   /// Says that the same call of gather() follows soon; does not wait.
-  virtual void expect(const uint32_t* rows, uint32_t count,
+  virtual void expect(const uint64_t* rows, uint32_t count,
                       const DataPass& pass) const = 0;
   /// Whoever waits gives up, and so does who begins to, until that is over: the
   /// pass is not wanted any more. What is here can be gathered.
@@ -33,6 +35,17 @@ public:
 /// `supply`.
 Dataset supplied_samples(const SampleShape& shape, uint64_t samples,
                          std::shared_ptr<const RowSupply> supply);
+
+/// Words of a sample's number, of a set of so many: one, or two where 32 bits
+/// do not tell all of them apart.
+constexpr size_t sample_words(uint64_t all) {
+  return all > uint64_t{1} << 32 ? 2 : 1;
+}
+/// Numbers of samples as words of 4 bytes.
+std::vector<float> pack_samples(const std::vector<uint64_t>& samples,
+                                uint64_t all);
+std::vector<uint64_t> unpack_samples(std::span<const float> words,
+                                     uint64_t all);
 
 /// Rows of a batch in one piece: all features, then all ids, then all labels or
 /// targets, of `count` samples, bit by bit.

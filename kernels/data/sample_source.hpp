@@ -21,6 +21,8 @@ public:
   /// Writes the ids of a sample, where its data set holds none itself.
   /// Errors: as read().
   virtual void read_ids(uint64_t /*sample*/, int32_t* /*ids*/) const {}
+  /// The class of a sample, where its data set holds none itself.
+  virtual int32_t label(uint64_t /*sample*/) const { return 0; }
   /// How many bytes of its file a sample takes.
   virtual uint64_t stored_bytes(uint64_t sample) const = 0;
   /// Whether samples to train on can be read as they are mixed.

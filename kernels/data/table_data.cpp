@@ -361,7 +361,7 @@ struct ColumnSums {
 
 /// Calls use(i) for some of the samples, or, without `rows`, for all of them.
 template <class Use>
-void for_rows(const Dataset& part, const std::vector<uint32_t>* rows,
+void for_rows(const Dataset& part, const std::vector<uint64_t>* rows,
               const Use& use) {
   if (rows != nullptr)
     for (const auto row : *rows)
@@ -372,7 +372,7 @@ void for_rows(const Dataset& part, const std::vector<uint32_t>* rows,
 }
 
 void add_numbers(const ColumnRule& rule, const Dataset& part,
-                 const std::vector<uint32_t>* rows, size_t feature,
+                 const std::vector<uint64_t>* rows, size_t feature,
                  ColumnSums& sums) {
   if (rule.missing == MissingRule::value)
     return;
@@ -391,7 +391,7 @@ void add_numbers(const ColumnRule& rule, const Dataset& part,
 
 /// `merges`: other parts number the texts of theirs otherwise.
 void add_ids(const ColumnRule& rule, const Dataset& part,
-             const std::vector<uint32_t>* rows, size_t id,
+             const std::vector<uint64_t>* rows, size_t id,
              const ValueIndex& values, bool merges, ColumnSums& sums) {
   std::vector<uint32_t> numbers;
   for (uint32_t i = 0; merges && i < values.size(); ++i)
@@ -408,7 +408,7 @@ void add_ids(const ColumnRule& rule, const Dataset& part,
   });
 }
 
-void add_part(const Dataset& part, const std::vector<uint32_t>* rows,
+void add_part(const Dataset& part, const std::vector<uint64_t>* rows,
               bool merges, std::vector<ColumnSums>& sums) {
   const auto& table = *part.table;
   size_t feature = 0;
@@ -444,7 +444,7 @@ std::vector<ColumnSums> sums_of(const Dataset& train) {
   }
   check_medians(train, table.groups->memory());
   table.groups->for_parts(train, [&](const Dataset& part,
-                                     const std::vector<uint32_t>& rows) {
+                                     const std::vector<uint64_t>& rows) {
     add_part(part, &rows, true, sums);
   });
   return sums;

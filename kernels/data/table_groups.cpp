@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 namespace troupe {
@@ -108,15 +107,15 @@ void TableGroups::take(const std::shared_ptr<FittedColumns>& columns) {
 
 void TableGroups::for_parts(
   const Dataset& set,
-  const std::function<void(const Dataset&, const std::vector<uint32_t>&)>& use)
+  const std::function<void(const Dataset&, const std::vector<uint64_t>&)>& use)
   const {
-  std::vector<uint32_t> rows;
+  std::vector<uint64_t> rows;
   const auto samples = set.samples();
   for (uint64_t i = 0; i < samples;) {
     const auto at = part_of(set.place(i));
     rows.clear();
     for (; i < samples && set.place(i) < firsts_[at + 1]; ++i)
-      rows.push_back(static_cast<uint32_t>(set.place(i) - firsts_[at]));
+      rows.push_back(set.place(i) - firsts_[at]);
     use(*part(at), rows);
   }
 }
@@ -128,6 +127,9 @@ namespace {
 /// Of the free memory, where nobody says how much.
 constexpr uint64_t share_of_free = 4;
 constexpr uint64_t label_bytes = sizeof(int32_t); ///< of a sample, held
+
+/// So that what they take can be counted.
+constexpr uint64_t max_group_rows = uint64_t{1} << 40;
 
 /// What the ends of the files say.
 struct LeftTable {
@@ -159,13 +161,12 @@ LeftTable look_at(const DataSpec& spec, const ReadLimits& limits) {
       LeftTable::File{file, state, out.parts.size(), 0, 0});
     for (uint32_t group = 0; group < table.groups(); ++group) {
       const auto size = table.group_size(group);
-      if (size.rows > std::numeric_limits<uint32_t>::max())
+      if (size.rows > max_group_rows)
         table.refuse("row group " + std::to_string(group) + " says that it has "
                        + std::to_string(size.rows) + " rows",
                      "write it again");
       if (size.rows > 0)
-        out.parts.push_back(
-          {file, group, static_cast<uint32_t>(size.rows), size.bytes, state});
+        out.parts.push_back({file, group, size.rows, size.bytes, state});
       known.rows += size.rows;
     }
     known.end_part = out.parts.size();
@@ -260,8 +261,8 @@ public:
         return; // they are read again
       records.reserve(file.rows);
       for (auto i = file.first_part; i < file.end_part; ++i)
-        for (uint32_t row = 0; row < table_.parts[i].rows; ++row)
-          records.push_back({table_.parts[i].group, row, label(sample++)});
+        for (uint64_t row = 0; row < table_.parts[i].rows; ++row)
+          records.push_back({table_.parts[i].group, 0, label(sample++)});
       keep_index(limits_.index_folder, file.file, rule_,
                  {file.state, std::move(records)});
     }
@@ -322,7 +323,6 @@ std::optional<Dataset> leave_in_groups(const DataSpec& spec,
   const auto all_memory = limits.memory ? *limits.memory
                                         : free_memory() / share_of_free;
   const auto table = look_at(spec, limits);
-  check_count(spec.kind + ":" + spec.where, table.rows);
   const auto of_parts = spec_of_parts(spec, table.names);
   const auto row_bytes = std::max<uint64_t>(1, width_of(of_parts, table.names))
                          * sizeof(float);

@@ -40,7 +40,7 @@ public:
   void for_parts(
     const Dataset& set,
     const std::function<void(const Dataset& part,
-                             const std::vector<uint32_t>& rows)>& use) const;
+                             const std::vector<uint64_t>& rows)>& use) const;
 
 private:
   size_t part_of(uint64_t sample) const;

@@ -32,7 +32,7 @@ inline std::optional<double> known_real(const ParquetFile& row, size_t field) {
 struct TablePart {
   DataFile file;
   uint32_t group = 0;
-  uint32_t rows = 0;
+  uint64_t rows = 0;
   uint64_t bytes = 0; ///< of the file
   FileState state;    ///< of the file, when its rows were counted
 };

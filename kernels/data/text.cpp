@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <limits>
 #include <optional>
 
 namespace troupe {
@@ -21,7 +20,6 @@ namespace {
 constexpr std::array levels{"char", "byte"};
 constexpr int32_t last_code_point = 0x10ffff;
 constexpr size_t chunk_bytes = size_t{1} << 20;
-constexpr uint64_t max_characters = std::numeric_limits<int32_t>::max();
 /// Of the evaluation part, one in so many characters may be unknown.
 constexpr uint64_t known_per_unknown = 100;
 
@@ -123,19 +121,11 @@ std::string utf8_of(int32_t character) {
   return out;
 }
 
-void refuse_too_many(const std::vector<int32_t>& tokens,
-                     const std::string& path) {
-  if (tokens.size() > max_characters)
-    throw InputError(path
-                     + ": holds more than 2147483647 characters; "
-                       "take a part of it");
-}
-
 void add_characters(const DataFile& file, bool bytes_only,
                     std::vector<int32_t>& out) {
   const auto source = open_bytes(file);
   const auto path = file.name();
-  if (!is_packed_name(path) && source->most() <= max_characters)
+  if (!is_packed_name(path))
     make_room(out, source->most(), path);
   Utf8 utf8{path};
   read_parts(*source, [&](std::span<const uint8_t> fresh) {
@@ -144,7 +134,6 @@ void add_characters(const DataFile& file, bool bytes_only,
       out.insert(out.end(), fresh.begin(), fresh.end());
     else
       utf8.decode(fresh, out);
-    refuse_too_many(out, path);
   });
   utf8.end();
 }
@@ -176,7 +165,6 @@ void add_tokens(Tokenizer& tokenizer, const std::string& text,
   need_memory(max_copies * text.size(), name + ": making tokens of it",
               "take a part of it");
   const auto left_out = tokenizer.encode(text, out.tokens);
-  refuse_too_many(out.tokens, name);
   if (left_out * known_per_unknown > text.size())
     throw InputError(name + ": " + std::to_string(left_out)
                      + " characters of it have no token, more than one in a "

@@ -17,8 +17,8 @@ double area_under_curve(std::span<const float> scores,
   if (std::any_of(scores.begin(), scores.end(),
                   [](float x) { return std::isnan(x); }))
     return unknown;
-  std::vector<uint32_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0u);
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
             [&](auto a, auto b) { return scores[a] < scores[b]; });
   uint64_t zeros = 0; // seen so far

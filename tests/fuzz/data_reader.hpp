@@ -17,7 +17,7 @@ inline void gather_all(Dataset& data) {
   }
   const Graph graph = testing::graph_of(data.shape, window);
   BatchMemory batch{graph, 1};
-  for (uint32_t row = 0; row < data.samples(); ++row) {
+  for (uint64_t row = 0; row < data.samples(); ++row) {
     data.gather(&row, 1, batch);
     for (uint64_t i = 0; batch.labels() && i < graph.labels(); ++i)
       holds(batch.labels()[i] >= 0

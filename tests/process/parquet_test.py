@@ -336,8 +336,8 @@ class Parquet(OwnFolder):
             self.assertEqual(found["weights_sha256"], expected, memory)
             self.assertEqual(len(os.listdir(self.path("cache", "index"))), 2)
 
-    def test_more_rows_than_can_be_drawn_are_refused_by_their_number(self):
-        # Symptom: the labels of all were read first.
+    def test_rows_whose_labels_cannot_be_held_are_refused_by_their_number(self):
+        # Symptom: the labels of all were read first. More than 32 bits count.
         zeros = pyarrow.Array.from_buffers(
             pyarrow.int8(), 2**24, [None, pyarrow.py_buffer(bytes(2**24))])
         self.write("some.parquet", {"x": zeros, "y": zeros})
@@ -348,8 +348,8 @@ class Parquet(OwnFolder):
                             + self.path("many", "*.parquet")
                             + "?shuffle=blocks", "--data-memory",
                             "10000000000", "--model", "mlp:1-8-2", *self.ONE)
-        self.assertIn(f"holds {257 * 2**24} samples, more than 4294967295; "
-                      "take fewer", line)
+        self.assertIn(f"labels of {257 * 2**24} rows take {257 * 2**26} bytes, "
+                      "and 10000000000 may be held; raise --data-memory", line)
 
     def test_tables_by_rules_are_left_in_their_files_too(self):
         text, packed = self.census()

@@ -198,7 +198,7 @@ void add_rows(const Step& step, uint32_t rank, uint32_t table, float* sum) {
   const auto offset = step.job.layout.offsets[table];
   std::fill_n(sum + offset, step.job.worker_graph.parameters[table].size(),
               0.0f);
-  std::vector<uint32_t> samples;
+  std::vector<uint64_t> samples;
   step.sampling.indices(step.number, rank, samples);
   const auto ids = step.data->shape.ids;
   for (auto sample : samples)

@@ -9,7 +9,7 @@ namespace troupe {
 /// Asks a reader for samples of a data epoch, which may change what is drawn of
 /// them; answered by RowsServed. To ask again does no harm. The fence names the
 /// job alone: readers are in no epoch.
-/// Shapes: samples, a number of 32 bits each, as they lie in memory.
+/// Shapes: samples, their numbers (kernels/data/row_supply.hpp).
 struct RowsWanted {
   Fence fence;
   RoleId worker;

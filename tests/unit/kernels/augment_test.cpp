@@ -329,13 +329,13 @@ BOOST_AUTO_TEST_CASE(each_epoch_draws_anew_and_evaluation_draws_nothing) {
   BOOST_TEST((data.shape.features == Shape{16, 16, 3}));
   const auto graph = graph_of(data.shape);
   const auto width = 16 * 16 * 3;
-  const auto taken = [&](uint32_t row, const std::optional<DataPass>& pass) {
+  const auto taken = [&](uint64_t row, const std::optional<DataPass>& pass) {
     BatchMemory batch{graph, 1};
     data.gather(&row, 1, batch, pass);
     return std::vector<float>(batch.features(), batch.features() + width);
   };
   std::set<std::vector<float>> seen;
-  for (uint32_t row = 0; row < 6; ++row) {
+  for (uint64_t row = 0; row < 6; ++row) {
     BOOST_TEST((taken(row, {}) == taken(row, {})));
     seen.insert(taken(row, {}));
     for (uint64_t epoch : {0, 1}) {

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(planes_become_channels_of_pixels) {
   BOOST_TEST(
     (set.labels == std::vector<int32_t>{1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
   troupe::BatchMemory batch{graph_of(set.shape), 1};
-  const uint32_t row = 3;
+  const uint64_t row = 3;
   set.gather(&row, 1, batch);
   for (size_t k = 0; k < 1024; ++k)
     for (size_t c = 0; c < 3; ++c)

@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(standard_scale_is_fitted_on_the_training_part) {
   const Folder folder;
   const auto path = folder.put("f", "a,b,y\n1,7,0\n3,7,1\n5,7,0\n100,8,1\n");
   const auto parts = load("csv:" + path + "?scale=standard", 0.25);
-  const auto gathered = [](const troupe::Dataset& data, uint32_t row) {
+  const auto gathered = [](const troupe::Dataset& data, uint64_t row) {
     troupe::BatchMemory batch{graph_of(data.shape), 1};
     data.gather(&row, 1, batch);
     return Floats{batch.features(), batch.features() + 2};

@@ -60,7 +60,7 @@ void gather_all(troupe::Dataset& data) {
   }
   const troupe::Graph graph = graph_of(data.shape, window);
   troupe::BatchMemory batch{graph, 1};
-  for (uint32_t row = 0; row < data.samples(); ++row) {
+  for (uint64_t row = 0; row < data.samples(); ++row) {
     data.gather(&row, 1, batch);
     for (uint64_t i = 0; batch.labels() && i < graph.labels(); ++i)
       BOOST_REQUIRE(

@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_mapped_file_look_into_it) {
     const auto graph = troupe::make_graph("mlp:3-10", a->shape);
     troupe::BatchMemory one{graph, 10};
     troupe::BatchMemory other{graph, 10};
-    for (uint32_t i = 0; i < b->samples(); ++i) {
+    for (uint64_t i = 0; i < b->samples(); ++i) {
       a->gather(&i, 1, one);
       b->gather(&i, 1, other);
       BOOST_REQUIRE(one.labels()[0] == other.labels()[0]);
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(an_empty_part_is_refused) {
 
 BOOST_AUTO_TEST_CASE(gathering_in_any_grouping_gives_the_same_bits) {
   const auto set = load_dataset(parse_data_spec("synthetic:digits?samples=40"));
-  std::vector<uint32_t> rows(64);
+  std::vector<uint64_t> rows(64);
   for (uint32_t i = 0; i < 64; ++i)
     rows[i] = i * 17 % 40;
   const auto graph = troupe::make_graph("mlp:784-10", set.shape);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(gathering_copies_values_and_refuses_a_row_too_far) {
   set.shape.classes = 10;
   set.values = {1, 2, 3, 4, 5, 6};
   set.labels = {7, 8, 9};
-  const std::vector<uint32_t> rows{2, 0, 2};
+  const std::vector<uint64_t> rows{2, 0, 2};
   troupe::BatchMemory batch{troupe::make_graph("mlp:2-10", set.shape), 3};
   set.gather(rows.data(), 3, batch);
   BOOST_TEST(std::vector<float>(batch.features(), batch.features() + 6)
@@ -319,8 +319,23 @@ BOOST_AUTO_TEST_CASE(gathering_copies_values_and_refuses_a_row_too_far) {
   BOOST_TEST(std::vector<int32_t>(batch.labels(), batch.labels() + 3)
                == (std::vector<int32_t>{9, 7, 9}),
              boost::test_tools::per_element());
-  const uint32_t too_far = 3;
+  const uint64_t too_far = 3;
   BOOST_CHECK_THROW(set.gather(&too_far, 1, batch), std::logic_error);
+}
+
+BOOST_AUTO_TEST_CASE(places_are_kept_whatever_their_size) {
+  constexpr auto turn = uint64_t{1} << 32;
+  const std::vector<uint64_t> given{
+    0,        5,           turn - 1, turn, turn + 1, turn + 9, 4 * turn - 1,
+    4 * turn, 4 * turn + 7};
+  troupe::AscendingPlaces places;
+  BOOST_TEST(places.empty());
+  for (size_t i = 0; i < given.size(); ++i) {
+    places.push_back(given[i]);
+    for (size_t k = 0; k <= i; ++k)
+      BOOST_TEST(places[k] == given[k]);
+  }
+  BOOST_TEST(places.size() == given.size());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,9 +4,12 @@
 #include "kernels/numbers/auc.hpp"
 #include "tests/unit/kernels/data_files.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 using namespace troupe::testing;
@@ -134,6 +137,59 @@ BOOST_AUTO_TEST_CASE(drawn_text_keeps_its_bytes) {
     == "db516c4690b9b068ccb5f587bb7201e72bcbad55ad49da13848297c4fd6bf242");
   const auto other = *load("synthetic:text?samples=10000&seed=4").train;
   BOOST_TEST((set.tokens != other.tokens));
+}
+
+BOOST_AUTO_TEST_CASE(rows_beyond_the_32nd_bit_are_drawn_when_they_are_wanted) {
+  const std::string keys = "&ids=4&vocabulary=1000&seed=6";
+  const auto held = *load("synthetic:rows?samples=100" + keys).train;
+  BOOST_TEST(held.ids.size() == 400u);
+  auto parts = load("synthetic:rows?samples=5368709120" + keys,
+                    1.0 / (1 << 30));
+  BOOST_TEST(parts.train->samples() == (uint64_t{5} << 30) - 5);
+  BOOST_TEST(parts.eval->samples() == 5u);
+  BOOST_TEST(parts.train->ids.empty());
+  const auto graph = troupe::testing::graph_of(held.shape);
+  troupe::BatchMemory held_rows{graph, 100};
+  troupe::BatchMemory rows{graph, 100};
+  std::vector<uint64_t> numbers(100);
+  std::iota(numbers.begin(), numbers.end(), uint64_t{0});
+  held.gather(numbers.data(), 100, held_rows);
+  rows.labels()[99] = 1;
+  parts.train->gather(numbers.data(), 100, rows);
+  BOOST_TEST(std::equal(rows.ids(), rows.ids() + 400, held_rows.ids()));
+  BOOST_TEST(rows.labels()[99] == 0);
+  // The last samples of all are those that are held out.
+  for (auto& number : numbers)
+    number += (uint64_t{5} << 30) - 100;
+  const auto all = *load("synthetic:rows?samples=5368709120" + keys).train;
+  all.gather(numbers.data(), 100, rows);
+  parts.eval->gather(std::vector<uint64_t>{0, 1, 2, 3, 4}.data(), 5, held_rows);
+  BOOST_TEST(std::equal(rows.ids() + 380, rows.ids() + 400, held_rows.ids()));
+  BOOST_TEST(!std::equal(rows.ids(), rows.ids() + 20, held_rows.ids()));
+  BOOST_CHECK_THROW(parts.train->gather(&numbers[99], 1, rows),
+                    std::logic_error);
+}
+
+BOOST_AUTO_TEST_CASE(samples_held_out_of_those_drawn_later_are_drawn_as_well) {
+  // Just more than are held: the places of both parts are a list.
+  const auto parts =
+    troupe::load_data(troupe::parse_data_spec(
+                        "synthetic:rows?samples=1100000&ids=128&eval_seed=3"),
+                      {0.25, {}});
+  BOOST_TEST(parts.train->ids.empty());
+  BOOST_TEST(parts.train->samples() == 825'000u);
+  BOOST_TEST(parts.eval->samples() == 275'000u);
+  BOOST_TEST(parts.train->places.size() == 825'000u);
+  const auto all = *load("synthetic:rows?samples=1100000&ids=128").train;
+  const auto graph = troupe::testing::graph_of(all.shape);
+  troupe::BatchMemory some{graph, 1};
+  troupe::BatchMemory same{graph, 1};
+  for (const uint64_t i : {0u, 7u, 274'999u}) {
+    const auto place = parts.eval->place(i);
+    parts.eval->gather(&i, 1, some);
+    all.gather(&place, 1, same);
+    BOOST_TEST(std::equal(some.ids(), some.ids() + 128, same.ids()));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,7 +20,7 @@ struct Gathered {
   Ints labels;
 };
 
-Gathered gathered(const troupe::Dataset& data, std::vector<uint32_t> rows) {
+Gathered gathered(const troupe::Dataset& data, std::vector<uint64_t> rows) {
   const auto count = static_cast<uint32_t>(rows.size());
   BatchMemory batch{graph_of(data.shape), count};
   data.gather(rows.data(), count, batch);

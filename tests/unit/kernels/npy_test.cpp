@@ -73,7 +73,7 @@ void check_values(const Bytes& features, const Floats& wanted) {
   const Pair files;
   const auto set = *load(files.spec(features, two_labels)).train;
   troupe::BatchMemory batch{graph_of(set.shape), 2};
-  const std::vector<uint32_t> rows{0, 1};
+  const std::vector<uint64_t> rows{0, 1};
   set.gather(rows.data(), 2, batch);
   BOOST_TEST(Floats(batch.features(), batch.features() + wanted.size())
                == wanted,

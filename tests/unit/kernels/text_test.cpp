@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(windows_overlap_for_training_only) {
   BOOST_TEST(parts.train->samples() == 7u);
   BOOST_TEST(parts.eval->samples() == 3u);
   BatchMemory batch{graph, 2};
-  const std::vector<uint32_t> rows{2, 1};
+  const std::vector<uint64_t> rows{2, 1};
   parts.eval->gather(rows.data(), 2, batch);
   check_same({batch.ids(), batch.ids() + 6}, {6, 7, 8, 3, 4, 5});
   check_same({batch.labels(), batch.labels() + 6}, {7, 8, 9, 4, 5, 6});

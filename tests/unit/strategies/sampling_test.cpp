@@ -12,10 +12,10 @@ BOOST_AUTO_TEST_SUITE(sampling)
 namespace {
 
 /// Returns the samples of a step in the order of its virtual ranks.
-std::vector<uint32_t> samples_of(Sampling& sampling, uint64_t step,
+std::vector<uint64_t> samples_of(Sampling& sampling, uint64_t step,
                                  uint32_t virtual_ranks) {
-  std::vector<uint32_t> out;
-  std::vector<uint32_t> part;
+  std::vector<uint64_t> out;
+  std::vector<uint64_t> part;
   for (uint32_t v = 0; v < virtual_ranks; ++v) {
     sampling.indices(step, v, part);
     out.insert(out.end(), part.begin(), part.end());
@@ -23,9 +23,9 @@ std::vector<uint32_t> samples_of(Sampling& sampling, uint64_t step,
   return out;
 }
 
-std::vector<uint32_t> samples_of_epoch(Sampling& sampling, uint64_t epoch,
+std::vector<uint64_t> samples_of_epoch(Sampling& sampling, uint64_t epoch,
                                        uint32_t virtual_ranks) {
-  std::vector<uint32_t> out;
+  std::vector<uint64_t> out;
   auto steps = sampling.steps_per_epoch();
   for (uint64_t i = 0; i < steps; ++i) {
     auto part = samples_of(sampling, epoch * steps + i, virtual_ranks);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(each_sample_comes_once_in_a_data_epoch) {
   for (uint64_t samples : {1, 2, 63, 64, 65, 1000})
     for (uint32_t v : {1u, 3u, 4u, 17u}) {
       auto sampling = Sampling{7, samples, 64, v};
-      std::vector<uint32_t> all(samples);
+      std::vector<uint64_t> all(samples);
       std::iota(all.begin(), all.end(), 0u);
       for (uint64_t epoch = 0; epoch < 3; ++epoch) {
         auto got = samples_of_epoch(sampling, epoch, v);
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_step_takes_the_same_samples_for_any_number_of_ranks) {
 BOOST_AUTO_TEST_CASE(samples_do_not_depend_on_what_was_asked_before) {
   // A worker that joins late, or takes over ranks, sees the same samples.
   auto steady = Sampling{3, 100, 16, 4};
-  std::vector<std::vector<uint32_t>> expected;
+  std::vector<std::vector<uint64_t>> expected;
   for (uint64_t step = 0; step < 21; ++step)
     expected.push_back(samples_of(steady, step, 4));
   auto jumping = Sampling{3, 100, 16, 4};
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(epochs_and_seeds_are_permuted_differently) {
   auto first = samples_of_epoch(a, 0, 4);
   auto second = samples_of_epoch(a, 1, 4);
   auto other = samples_of_epoch(b, 0, 4);
-  std::vector<uint32_t> identity(1000);
+  std::vector<uint64_t> identity(1000);
   std::iota(identity.begin(), identity.end(), 0u);
   BOOST_TEST((first != second));
   BOOST_TEST((first != other));
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(epochs_and_seeds_are_permuted_differently) {
 BOOST_AUTO_TEST_CASE(every_permutation_is_about_as_likely) {
   // 6,000 epochs of three samples: each of the 6 orders about 1,000 times.
   auto sampling = Sampling{42, 3, 3, 1};
-  std::vector<uint32_t> out;
+  std::vector<uint64_t> out;
   std::vector<int> seen(27);
   for (uint64_t epoch = 0; epoch < 6000; ++epoch) {
     sampling.indices(epoch, 0, out);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(every_permutation_is_about_as_likely) {
 BOOST_AUTO_TEST_CASE(a_large_permutation_mixes_near_and_far) {
   constexpr uint32_t n = 60'000;
   auto sampling = Sampling{0, n, n, 1};
-  std::vector<uint32_t> out;
+  std::vector<uint64_t> out;
   sampling.indices(0, 0, out);
   double moved = 0;
   for (uint32_t i = 0; i < n; ++i)
@@ -209,18 +209,18 @@ BOOST_AUTO_TEST_CASE(a_large_permutation_mixes_near_and_far) {
 BOOST_AUTO_TEST_CASE(the_permutation_never_changes_between_releases) {
   // Weights of a seed are the same bits only as long as this holds.
   auto sampling = Sampling{0, 10, 10, 1};
-  std::vector<uint32_t> out;
+  std::vector<uint64_t> out;
   sampling.indices(0, 0, out);
-  BOOST_TEST(out == (std::vector<uint32_t>{4, 3, 0, 6, 5, 1, 8, 2, 9, 7}),
+  BOOST_TEST(out == (std::vector<uint64_t>{4, 3, 0, 6, 5, 1, 8, 2, 9, 7}),
              boost::test_tools::per_element());
   sampling.indices(1, 0, out);
-  BOOST_TEST(out == (std::vector<uint32_t>{4, 5, 7, 8, 2, 6, 1, 9, 3, 0}),
+  BOOST_TEST(out == (std::vector<uint64_t>{4, 5, 7, 8, 2, 6, 1, 9, 3, 0}),
              boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(indices_reuses_its_output) {
   auto sampling = Sampling{0, 1000, 100, 4};
-  std::vector<uint32_t> out;
+  std::vector<uint64_t> out;
   sampling.indices(0, 0, out);
   auto data = out.data();
   for (uint64_t step = 0; step < 30; ++step)
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(blocks_have_each_sample_once_in_an_epoch) {
         for (uint64_t epoch = 0; epoch < 4; ++epoch) {
           auto all = samples_of_epoch(sampling, epoch, 4);
           std::sort(all.begin(), all.end());
-          std::vector<uint32_t> expected(samples);
+          std::vector<uint64_t> expected(samples);
           std::iota(expected.begin(), expected.end(), 0);
           BOOST_TEST(all == expected, boost::test_tools::per_element());
         }
@@ -251,8 +251,8 @@ BOOST_AUTO_TEST_CASE(a_window_has_the_samples_of_its_blocks) {
   auto sampling = Sampling{8, 123, 1, 1, 1, {block, 4}};
   bool last_moved = false;
   for (uint64_t epoch = 0; epoch < 6; ++epoch) {
-    std::vector<uint32_t> seen;
-    std::vector<uint32_t> blocks; // of the window
+    std::vector<uint64_t> seen;
+    std::vector<uint64_t> blocks; // of the window
     size_t left = 0;              // samples of these
     for (auto sample : samples_of_epoch(sampling, epoch, 1)) {
       const auto found = sample / block;
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(blocks_are_mixed_by_seed_and_epoch_alone) {
   BOOST_TEST((first != epoch_of(2, 0, 4)));
   // Whoever asks for steps in any order gets the same.
   auto sampling = Sampling{1, 500, 32, 1, 1, {20, 3}};
-  std::vector<uint32_t> part;
+  std::vector<uint64_t> part;
   for (const uint64_t step : {15, 0, 9, 31, 2, 1, 15}) {
     sampling.indices(step, 0, part);
     const auto all = epoch_of(1, step / 16, 1);

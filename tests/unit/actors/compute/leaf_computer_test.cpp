@@ -318,12 +318,12 @@ namespace {
 class SlowSupply : public RowSupply {
 public:
   explicit SlowSupply(std::chrono::milliseconds takes) : takes_(takes) {}
-  void gather(const uint32_t* rows, uint32_t count, BatchMemory& out,
+  void gather(const uint64_t* rows, uint32_t count, BatchMemory& out,
               const DataPass& pass) const override {
     std::this_thread::sleep_for(takes_);
     data_->gather(rows, count, out, pass);
   }
-  void expect(const uint32_t*, uint32_t, const DataPass&) const override {}
+  void expect(const uint64_t*, uint32_t, const DataPass&) const override {}
   void pause(bool) const override {}
   void end() const override {}
 

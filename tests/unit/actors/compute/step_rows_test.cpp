@@ -30,7 +30,7 @@ struct Case {
 
   std::set<int32_t> ids_of(uint64_t step, RankRange node) {
     std::set<int32_t> ids;
-    std::vector<uint32_t> rows;
+    std::vector<uint64_t> rows;
     for (auto rank = node.lo; rank < node.hi; ++rank) {
       job.sampling.indices(step, rank, rows);
       for (auto row : rows)

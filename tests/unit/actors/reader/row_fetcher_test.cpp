@@ -15,6 +15,7 @@
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -34,9 +35,12 @@ struct Directory {
 struct ReaderBench {
   static constexpr uint64_t job_id = 7;
 
-  explicit ReaderBench(uint32_t timeout_s = 60, uint64_t memory = 0)
-    : config(Credentials{}), system(config), data(small_data()) {
+  explicit ReaderBench(uint32_t timeout_s = 60, uint64_t memory = 0,
+                       JobData samples_read = small_data())
+    : config(Credentials{}), system(config), data(std::move(samples_read)) {
     auto options = small_job();
+    if (data.train->shape.vocabulary > 0)
+      options.model = "logreg";
     options.data_access.timeout_s = timeout_s;
     options.data_access.memory = memory;
     options.threads_per_device = 3;
@@ -117,7 +121,7 @@ struct ReaderBench {
   }
 
   /// Whether rows from readers are those of the data, bit by bit.
-  bool has_rows(const std::vector<uint32_t>& rows) const {
+  bool has_rows(const std::vector<uint64_t>& rows) const {
     const auto count = static_cast<uint32_t>(rows.size());
     BatchMemory own{job->graph, count};
     BatchMemory served{job->graph, count};
@@ -141,8 +145,8 @@ struct ReaderBench {
   std::shared_ptr<const Dataset> samples;
 };
 
-std::vector<uint32_t> range(uint32_t first, uint32_t count) {
-  std::vector<uint32_t> out(count);
+std::vector<uint64_t> range(uint32_t first, uint32_t count) {
+  std::vector<uint64_t> out(count);
   std::iota(out.begin(), out.end(), first);
   return out;
 }
@@ -354,10 +358,31 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(a_sample_that_is_not_there_ends_the_run) {
   ReaderBench bench{1};
   bench.read(0);
-  const std::vector<uint32_t> rows{500};
+  const std::vector<uint64_t> rows{500};
   BatchMemory served{bench.job->graph, 1};
   BOOST_CHECK_THROW(bench.samples->gather(rows.data(), 1, served), InputError);
   BOOST_TEST(bench.directory->troubles.load() > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(samples_beyond_the_32nd_bit_are_asked_for_by_number) {
+  constexpr auto many = uint64_t{5} << 30;
+  JobData rows;
+  rows.train =
+    load_data(parse_data_spec("synthetic:rows?samples=5368709120&ids=3&"
+                              "vocabulary=2000000000"))
+      .train;
+  ReaderBench bench{60, 0, std::move(rows)};
+  bench.read(0);
+  const std::vector<uint64_t> wanted{many - 1, 7, uint64_t{1} << 32,
+                                     (uint64_t{1} << 32) + 7};
+  BOOST_TEST(bench.samples->samples() == many);
+  BatchMemory own{bench.job->graph, 4};
+  BatchMemory served{bench.job->graph, 4};
+  bench.data.train->gather(wanted.data(), 4, own);
+  bench.samples->gather(wanted.data(), 4, served);
+  BOOST_TEST(std::equal(own.ids(), own.ids() + 12, served.ids()));
+  // Numbers that differ in their upper half alone are different samples.
+  BOOST_TEST(!std::equal(own.ids() + 3, own.ids() + 6, own.ids() + 9));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
