@@ -121,12 +121,25 @@ std::string utf8_of(int32_t character) {
   return out;
 }
 
-void add_characters(const DataFile& file, bool bytes_only,
-                    std::vector<int32_t>& out) {
+/// Errors: InputError where a specification's tokens, and `more` bytes beside
+/// them, are more than may be held.
+void check_tokens(const DataSpec& spec, const std::vector<int32_t>& tokens,
+                  uint64_t more, const ReadLimits& limits) {
+  check_held(spec, tokens.size() * sizeof(int32_t) + more, limits.memory);
+}
+
+void add_characters(const DataSpec& spec, const DataFile& file, bool bytes_only,
+                    const ReadLimits& limits, std::vector<int32_t>& out) {
   const auto source = open_bytes(file);
   const auto path = file.name();
-  if (!is_packed_name(path))
-    make_room(out, source->most(), path);
+  if (!is_packed_name(path)) {
+    // A character has up to four bytes in a file, and four in memory.
+    const auto most = source->most();
+    check_tokens(spec, out, bytes_only ? most * sizeof(int32_t) : most, limits);
+    make_room(out,
+              std::min(most, limits.memory.value_or(most) / sizeof(int32_t)),
+              path);
+  }
   Utf8 utf8{path};
   read_parts(*source, [&](std::span<const uint8_t> fresh) {
     make_room(out, fresh.size(), path);
@@ -134,18 +147,24 @@ void add_characters(const DataFile& file, bool bytes_only,
       out.insert(out.end(), fresh.begin(), fresh.end());
     else
       utf8.decode(fresh, out);
+    check_tokens(spec, out, 0, limits);
   });
   utf8.end();
 }
 
-/// A file's text, which is UTF-8.
-std::string text_in(const DataFile& file) {
+/// A file's text, which is UTF-8, and is held beside the tokens before it.
+std::string text_in(const DataSpec& spec, const DataFile& file,
+                    const ReadLimits& limits,
+                    const std::vector<int32_t>& tokens) {
   const auto source = open_bytes(file);
   const auto path = file.name();
+  if (!is_packed_name(path))
+    check_tokens(spec, tokens, source->most(), limits);
   std::string text;
   Utf8 utf8{path, "convert the file"};
   std::vector<int32_t> characters;
   read_parts(*source, [&](std::span<const uint8_t> fresh) {
+    check_tokens(spec, tokens, text.size() + fresh.size(), limits);
     make_room(text, fresh.size(), path);
     text.append(fresh.begin(), fresh.end());
     characters.clear();
@@ -195,8 +214,11 @@ Dataset read_tokens(const DataSpec& spec, Tokenizer& tokenizer,
                     const ReadLimits& limits) {
   Dataset result;
   result.shape.vocabulary = tokenizer.vocabulary();
-  for (const auto& file : list_files(spec.where, limits.store))
-    add_tokens(tokenizer, text_in(file), file.name(), result);
+  for (const auto& file : list_files(spec.where, limits.store)) {
+    add_tokens(tokenizer, text_in(spec, file, limits, result.tokens),
+               file.name(), result);
+    check_tokens(spec, result.tokens, 0, limits);
+  }
   result.fitted = std::make_shared<FittedColumns>();
   result.fitted->tokenizer = tokenizer.json();
   if (kept_bytes(*result.fitted) > max_vocabulary_bytes)
@@ -310,7 +332,7 @@ Dataset read_text(const DataSpec& spec, const ReadLimits& limits) {
     const bool bytes_only = is_byte_level(spec);
     result.shape.vocabulary = bytes_only ? 256 : last_code_point + 1;
     for (const auto& file : list_files(spec.where, limits.store))
-      add_characters(file, bytes_only, result.tokens);
+      add_characters(spec, file, bytes_only, limits, result.tokens);
   }
   result.name = "text:" + spec.where;
   result.shape.label = LabelKind::tokens;

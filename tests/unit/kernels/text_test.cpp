@@ -194,4 +194,32 @@ BOOST_AUTO_TEST_CASE(tinyshakespeare_has_65_characters) {
   BOOST_TEST(parts.eval->left_out == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_text_that_may_not_be_held_is_not_read) {
+  const Folder folder;
+  // Whoever reads the first file finds that it is not UTF-8.
+  const auto path = folder.put("f", "\x80" + std::string(9'999, 'a'));
+  const auto refused = [&](const std::string& spec, uint64_t memory,
+                           std::vector<std::string> words) {
+    troupe::ReadLimits limits;
+    limits.memory = memory;
+    BOOST_CHECK_EXCEPTION(load_data(parse_data_spec(spec), {}, limits),
+                          InputError, says(words));
+  };
+  refused("text:" + path, 9'999, {path, "9999 bytes of --data-memory"});
+  refused("text:" + path, 10'000, {"byte 0 is not UTF-8"});
+  const auto bytes = folder.put("b", std::string(10'000, 'a'));
+  refused("text:" + bytes + "?level=byte", 39'999, {"39999 bytes"});
+  troupe::ReadLimits enough;
+  enough.memory = 40'000;
+  const auto set = load_data(parse_data_spec("text:" + bytes + "?level=byte"),
+                             {}, enough);
+  BOOST_TEST(set.train->tokens.size() == 10'000u);
+  // What a packed one takes is known as it is read.
+  auto long_text = Bytes(3 << 20, 'a');
+  long_text.back() = 0x80;
+  const auto packed = folder.put("f.gz", gzip(long_text));
+  refused("text:" + packed, 1 << 20, {"1048576 bytes of --data-memory"});
+  refused("text:" + packed, 64 << 20, {"byte 3145727 is not UTF-8"});
+}
+
 BOOST_AUTO_TEST_SUITE_END()
