@@ -39,6 +39,7 @@ inline constexpr std::array all{
   gradients_computed_twice_total,
   executor_queue_tasks,
   data_wait_seconds,
+  decode_seconds,
   reader_samples_total,
   reader_bytes_total,
   reader_requests,

@@ -9,6 +9,10 @@ inline constexpr MetricDescription data_wait_seconds{
   MetricSample::Kind::histogram, "troupe_data_wait_seconds",
   "Time until a step of a worker had its samples: from memory, files, a store "
   "or readers. It is part of the time that the worker computes."};
+inline constexpr MetricDescription decode_seconds{
+  MetricSample::Kind::histogram, "troupe_decode_seconds",
+  "Time in which a step of a worker decoded samples that are left in their "
+  "files: part of its wait for them. Of one sample in 16, for all of them."};
 inline constexpr MetricDescription reader_samples_total{
   MetricSample::Kind::counter, "troupe_reader_samples_total",
   "Samples that a reader has read and decoded for workers."};

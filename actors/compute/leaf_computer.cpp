@@ -123,7 +123,7 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
       gate->await_all();
     result.nodes = std::move(sums);
   } catch (const PassAbandoned&) {
-    take_data_seconds(); // they are no step's
+    take_data_time(); // they are no step's
     result = {};
     result.step = step;
     result.abandoned = true;
@@ -149,7 +149,7 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   if (!all_told(run))
     compute_again(run);
   result.seconds = seconds_since(begin);
-  result.data_seconds = take_data_seconds();
+  result.data = take_data_time();
   return result;
 }
 

@@ -77,9 +77,9 @@ public:
   /// without samples there is none. All samples count as the first rank's.
   LeafLoss push_pass(ResidentReplica& device, uint64_t step, RankRange ranks);
   uint32_t max_rows() const { return rows_; } ///< of one pass
-  /// How long passes waited for samples since this was asked last: the thread
-  /// that waited longest.
-  double take_data_seconds();
+  /// What samples took passes since this was asked last: of the thread that
+  /// waited longest.
+  DataTime take_data_time();
 
 private:
   using Sum = std::shared_ptr<SumBuffer>;
@@ -89,7 +89,7 @@ private:
     std::unique_ptr<BatchMemory> batch;
     std::vector<uint64_t> rows;
     std::vector<StackedLeaf> leaves;
-    double data_seconds = 0; ///< waited, and not taken yet
+    DataTime data; ///< that is not taken yet
   };
   /// A sum that waits for the last leaf: left += right, run by run.
   struct Pending {

@@ -4,6 +4,7 @@
 #include "actors/compute/rank_statistics.hpp"
 #include "actors/compute/step_rows.hpp"
 #include "kernels/numbers/random.hpp"
+#include "kernels/records/decode_time.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -85,12 +86,15 @@ Batch LeafComputer::gather(uint64_t step, RankRange ranks, Lane& lane) {
 void LeafComputer::await_samples(uint64_t step, Lane& lane) {
   struct Wait {
     SteadyClock::time_point begin = SteadyClock::now();
+    double decoded = DecodeTimer::seconds(); ///< before
     uint64_t step;
     Lane& lane;
     FlightRecorder* flight;
     ~Wait() {
       const auto end = SteadyClock::now();
-      lane.data_seconds += std::chrono::duration<double>{end - begin}.count();
+      const auto waited = std::chrono::duration<double>{end - begin}.count();
+      // What is measured of one sample may be more, for all of a few.
+      lane.data += {waited, std::min(waited, DecodeTimer::seconds() - decoded)};
       if (flight != nullptr && end - begin >= shortest_data_wait)
         flight->record(Activity::data, begin, end, step + 1);
     }
@@ -99,10 +103,11 @@ void LeafComputer::await_samples(uint64_t step, Lane& lane) {
                 *lane.batch, pass_of(step));
 }
 
-double LeafComputer::take_data_seconds() {
-  double longest = 0;
+DataTime LeafComputer::take_data_time() {
+  DataTime longest;
   for (auto& lane : lanes_)
-    longest = std::max(longest, std::exchange(lane.data_seconds, 0));
+    if (const auto own = std::exchange(lane.data, {}); own.wait > longest.wait)
+      longest = own;
   return longest;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 #include "kernels/numbers/random.hpp"
+#include "kernels/records/decode_time.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -42,31 +43,34 @@ ShardedPasses::Passed ShardedPasses::pass(const ShardedCourse::Pass& pass,
                       : backward(pass, parameters, gradient);
 }
 
-/// Returns how long its samples were waited for, in seconds.
-double ShardedPasses::begin(uint64_t step, uint32_t rank) {
+/// Returns what its samples took.
+DataTime ShardedPasses::begin(uint64_t step, uint32_t rank) {
   for (const auto& part : parts_)
     part->abandon();
   const auto rows = sampling_.rank(step, rank).count;
   sampling_.indices(step, rank, rows_);
   const auto begin = SteadyClock::now();
+  const auto decoded = DecodeTimer::seconds();
   data_->gather(rows_.data(), rows, samples_,
                 DataPass{job_.options.seed, sampling_.step(step).data_epoch});
   const auto waited = seconds_since(begin);
+  const DataTime taken{waited,
+                       std::min(waited, DecodeTimer::seconds() - decoded)};
   batch_ = samples_.batch(rows,
                           kernels::batch_key(job_.options.seed, step, rank));
   batch_.step = {sampling_.step(step).count, sampling_.filled(step)};
-  return waited;
+  return taken;
 }
 
 ShardedPasses::Passed ShardedPasses::forward(const ShardedCourse::Pass& pass,
                                              const float* parameters) {
-  const auto waited = pass.part == 0 ? begin(pass.step, pass.rank) : 0;
+  const auto taken = pass.part == 0 ? begin(pass.step, pass.rank) : DataTime{};
   const auto stats = parts_[pass.part]->forward(0, parameters, batch_,
                                                 crossing_.data(), next_.data());
   std::swap(crossing_, next_);
   return {{pass.rank, stats.loss_sum, batch_.rows},
           pass.part + 1 < parts() || std::isfinite(stats.loss_sum),
-          waited};
+          taken};
 }
 
 ShardedPasses::Passed ShardedPasses::backward(const ShardedCourse::Pass& pass,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/compute/step_gradient.hpp"
 #include "actors/job/job.hpp"
 #include "actors/wire/messages/reports.hpp"
 #include "kernels/base/buffer.hpp"
@@ -28,9 +29,9 @@ public:
   const Layout& layout(uint32_t index) const { return parts_[index]->layout(); }
 
   struct Passed {
-    LeafLoss loss;           ///< of the last part's forward pass
-    bool finite = true;      ///< the loss, or the gradient that the part keeps
-    double data_seconds = 0; ///< until the leaf's samples were here
+    LeafLoss loss;      ///< of the last part's forward pass
+    bool finite = true; ///< the loss, or the gradient that the part keeps
+    DataTime data{};    ///< of the leaf's samples
   };
   /// Takes a leaf through a part; a first pass lets go of the leaf before.
   /// Shapes: parameters and, backward, gradient float flat by layout(); gaps of
@@ -44,7 +45,7 @@ public:
   }
 
 private:
-  double begin(uint64_t step, uint32_t rank);
+  DataTime begin(uint64_t step, uint32_t rank);
   Passed forward(const ShardedCourse::Pass& pass, const float* parameters);
   Passed backward(const ShardedCourse::Pass& pass, const float* parameters,
                   float* gradient);

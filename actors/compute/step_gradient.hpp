@@ -46,15 +46,26 @@ struct NodeSum {
 using NodesReady =
   std::function<void(uint32_t bucket, const std::vector<NodeSum>& nodes)>;
 
+/// How long samples took, in seconds.
+struct DataTime {
+  double wait = 0;   ///< until they were here
+  double decode = 0; ///< the part of it in which they were decoded here
+
+  DataTime& operator+=(const DataTime& other) {
+    wait += other.wait;
+    decode += other.decode;
+    return *this;
+  }
+};
+
 /// What a worker computed of one step.
 struct StepGradient {
   uint64_t step = 0;
   std::vector<NodeSum> nodes;
   std::vector<LeafLoss> leaves;
   double seconds = 0; ///< without those that it waited at a gate
-  /// Until samples were here, of the thread that waited longest; part of the
-  /// others.
-  double data_seconds = 0;
+  /// Of the thread that waited longest; part of the others.
+  DataTime data;
   double slowed_seconds = 0; ///< that it took longer on purpose (Slowed)
   bool abandoned = false;    ///< there is nothing of it
   /// A sum or a loss was not finite, and all of it was computed once more.

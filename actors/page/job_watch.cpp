@@ -125,6 +125,7 @@ RoleView role_view(const std::string& role, const Change& change) {
   out.memory = change.now(m::process_resident_memory_bytes);
   out.compute_ms = change.mean_ms(m::compute_duration_seconds);
   out.data_ms = change.mean_ms(m::data_wait_seconds);
+  out.decode_ms = change.mean_ms(m::decode_seconds);
   out.pull_ms = change.mean_ms(m::pull_duration_seconds);
   out.push_ms = change.mean_ms(m::push_duration_seconds);
   out.reduce_ms = change.mean_ms(m::all_reduce_wait_seconds);

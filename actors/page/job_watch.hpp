@@ -30,6 +30,7 @@ struct RoleView {
   double memory = unknown;       ///< bytes of its process, resident
   double compute_ms = unknown;   ///< means of a step
   double data_ms = unknown;      ///< the same: part of it, until samples come
+  double decode_ms = unknown;    ///< the same: part of that, decoding them
   double pull_ms = unknown;      ///< the same
   double push_ms = unknown;      ///< the same
   double reduce_ms = unknown;    ///< waiting for sums, or for what stages send

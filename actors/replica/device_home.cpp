@@ -98,7 +98,7 @@ StepGradient DeviceHome::twice(uint64_t step,
       break;
   }
   result.seconds = seconds_since(begin);
-  result.data_seconds = computer_.take_data_seconds();
+  result.data = computer_.take_data_time();
   return result;
 }
 

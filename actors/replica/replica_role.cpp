@@ -1,5 +1,6 @@
 #include "actors/replica/replica_role.hpp"
 
+#include "actors/compute/data_metrics.hpp"
 #include "actors/job/beginning.hpp"
 #include "actors/replica/group_member.hpp"
 #include "actors/replica/steps.hpp"
@@ -10,7 +11,6 @@
 #include "actors/role/seal.hpp"
 #include "actors/role/snapshot_outbox.hpp"
 #include "kernels/base/error.hpp"
-#include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
 
@@ -32,7 +32,7 @@ public:
       context_(std::move(context)),
       job_(*context_.job),
       compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
-      data_(context_.metrics->histogram(metrics::data_wait_seconds)),
+      data_(*context_.metrics),
       wait_(context_.metrics->histogram(metrics::all_reduce_wait_seconds)),
       sent_(context_.metrics->counter(metrics::all_reduce_bytes_total,
                                       {{"form", "sent"}})),
@@ -226,7 +226,7 @@ private:
       return;
     version_ = outcome.version;
     compute_.observe(outcome.gradient.seconds);
-    data_.observe(outcome.gradient.data_seconds);
+    data_.took(outcome.gradient.data);
     twice_.add(outcome.gradient.computed_twice ? 1 : 0);
     if (!steps_.alone())
       wait_.observe(outcome.wait_seconds);
@@ -284,7 +284,7 @@ private:
   RoleContext context_;
   const Job& job_;
   Histogram& compute_;
-  Histogram& data_;
+  DataMetrics data_;
   Histogram& wait_;
   Counter& sent_;
   Counter& plain_;

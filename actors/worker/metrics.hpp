@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/compute/data_metrics.hpp"
 #include "kernels/base/seconds_since.hpp"
-#include "monitoring/data_names.hpp"
 #include "monitoring/names.hpp"
 #include "monitoring/supervision_names.hpp"
 
@@ -14,7 +14,7 @@ namespace troupe {
 struct WorkerMetrics {
   explicit WorkerMetrics(MetricRegistry& registry)
     : compute(registry.histogram(metrics::compute_duration_seconds)),
-      data(registry.histogram(metrics::data_wait_seconds)),
+      data(registry),
       push(registry.histogram(metrics::push_duration_seconds)),
       pull(registry.histogram(metrics::pull_duration_seconds)),
       pushed(registry.counter(metrics::pushed_bytes_total)),
@@ -22,13 +22,13 @@ struct WorkerMetrics {
       queue(registry.gauge(metrics::executor_queue_tasks)),
       computed_twice(
         registry.counter(metrics::gradients_computed_twice_total)) {}
-  void computed(double seconds, double data_seconds, bool twice) {
+  void computed(double seconds, const DataTime& taken, bool twice) {
     compute.observe(seconds);
-    data.observe(data_seconds);
+    data.took(taken);
     computed_twice.add(twice ? 1 : 0);
   }
   Histogram& compute;
-  Histogram& data;
+  DataMetrics data;
   Histogram& push;
   Histogram& pull;
   Counter& pushed;

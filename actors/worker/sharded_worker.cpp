@@ -192,7 +192,7 @@ private:
                               gradient ? gradient->data() : nullptr);
         });
         done.seconds = seconds_since(begin);
-        record_wait(pass.step, begin, done.passed.data_seconds);
+        record_wait(pass.step, begin, done.passed.data.wait);
         done.has_samples = passes_.has_samples(pass.step, pass.rank);
         parameters.reset(); // before anybody looks for free memory
         gradient.reset();
@@ -246,7 +246,7 @@ private:
   void on_passed(const ShardedCourse::Pass& pass, const Computed& done,
                  const std::shared_ptr<SumBuffer>& gradient) {
     leaf_seconds_ += done.seconds;
-    data_seconds_ += done.passed.data_seconds;
+    data_ += done.passed.data;
     if (!done.passed.finite) {
       compute_again(pass);
       return;
@@ -275,8 +275,8 @@ private:
 
   /// Its loss is known to nobody else, and nothing of it is kept.
   void report_leaf(uint64_t step) {
-    metrics_.computed(std::exchange(leaf_seconds_, 0),
-                      std::exchange(data_seconds_, 0), course_.was_repeated());
+    metrics_.computed(std::exchange(leaf_seconds_, 0), std::exchange(data_, {}),
+                      course_.was_repeated());
     StepGradient done;
     done.step = step;
     done.leaves = {loss_};
@@ -325,7 +325,7 @@ private:
   bool is_pushed_ = false; ///< nothing of the version that this makes is here
   LeafLoss loss_;          ///< of the leaf in hand
   double leaf_seconds_ = 0;
-  double data_seconds_ = 0; ///< the part of it in which samples were awaited
+  DataTime data_; ///< the part of it in which samples were awaited
 };
 
 } // namespace

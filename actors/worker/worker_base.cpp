@@ -77,7 +77,7 @@ void WorkerBase::trouble(const std::string& line) {
 }
 
 bool WorkerBase::is_sound(const StepGradient& result) {
-  metrics_.computed(result.seconds, result.data_seconds, result.computed_twice);
+  metrics_.computed(result.seconds, result.data, result.computed_twice);
   context_.record(Activity::compute, result.seconds + result.slowed_seconds,
                   result.step + 1);
   if (!result.trouble.empty())

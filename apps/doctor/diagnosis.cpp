@@ -302,9 +302,11 @@ std::optional<Finding> of_data(const JobView& job) {
   }
   if (hungry == nullptr)
     return std::nullopt;
-  const auto found = "waits " + times(hungry->data_ms) + " of the "
-                     + times(hungry->compute_ms)
-                     + " ms that it computes a step for its samples";
+  auto found = "waits " + times(hungry->data_ms) + " of the "
+               + times(hungry->compute_ms)
+               + " ms that it computes a step for its samples";
+  if (hungry->decode_ms > short_ms)
+    found += ", " + times(hungry->decode_ms) + " of them to decode them";
   if (reader == nullptr)
     return Finding{Kind::wrong, hungry->role, found,
                    "troupe bench data measures the source; readers (--readers) "

@@ -6,6 +6,7 @@
 #include "kernels/data/sample_windows.hpp"
 #include "kernels/data/table_data.hpp"
 #include "kernels/files/free_memory.hpp"
+#include "kernels/records/decode_time.hpp"
 #include "kernels/records/record_index.hpp"
 
 #include <algorithm>
@@ -82,6 +83,7 @@ std::shared_ptr<const Dataset> TableGroups::read_part(size_t i) const {
     throw InputError(part.file.name()
                      + ": changed since its samples were counted; let its "
                        "writer finish, then start again");
+  const DecodeTimer decodes{1}; // Arrow reads and decodes at a time
   auto rows = read_table_part(spec_, limits_, &part);
   if (rows.samples() != part.rows)
     throw InputError(part.file.name() + ": row group "

@@ -1,6 +1,7 @@
 #include "kernels/records/record_files.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/records/decode_time.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -97,6 +98,7 @@ void RecordFiles::read_alone(const Place& place, void* row,
                                    indexes_[place.file].state());
   thread_local std::vector<uint8_t> buffer;
   const auto record = read_record(*format_, *handle, place.record, buffer);
+  const DecodeTimer decodes;
   format_->decode(record, row, draw);
 }
 
@@ -158,6 +160,7 @@ void RecordFiles::read_stretch(uint64_t sample, const Place& place, void* row,
   record.bytes = std::span{stretch->bytes}.subspan(at.offset - stretch->begin,
                                                    last - at.offset);
   format_->check(record);
+  const DecodeTimer decodes;
   format_->decode(record, row, draw);
 }
 

@@ -62,6 +62,7 @@ EXPECTED = {
     "troupe_gradients_computed_twice_total": WORKERS,
     "troupe_executor_queue_tasks": WORKERS,
     "troupe_data_wait_seconds": WORKERS,
+    "troupe_decode_seconds": WORKERS,
     "troupe_push_staleness_steps": SHARDS,
     "troupe_pushes_too_stale_total": SHARDS,
     "troupe_late_pushes_dropped_total": SHARDS,

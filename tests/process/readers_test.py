@@ -177,6 +177,26 @@ class Readers(unittest.TestCase):
                 self.assertRegex(page, rf"(?m)^{reader} +\d+% .* \d+% ")
             run.end()
 
+    def test_workers_that_decode_say_how_long_that_takes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "some.jsonl")
+            with open(path, "w") as out:
+                for i in range(SAMPLES):
+                    out.write(json.dumps({"x": [i, 1.5] * 392,
+                                          "label": i % 10}) + "\n")
+            for memory, decoded in (("20000", True), ("2000000", False)):
+                with Run("--data", f"jsonl:{path}", *JOB[2:], *SERVED,
+                         "--data-memory", memory, *ENDLESS) as run:
+                    run.wait_for_step(20)
+
+                    def of(name):
+                        return run.metric(name, r'[^}]*role="worker:0"[^}]*')
+                    wait_for(lambda: of("troupe_decode_seconds_count") >= 20,
+                             "steps are timed")
+                    self.assertEqual(of("troupe_decode_seconds_sum") > 0,
+                                     decoded)
+                    run.end()
+
     def test_a_reader_that_stands_still_is_named(self):
         with Run(*JOB, *SERVED, "--readers", "1", "--loss-ms", "30000",
                  *ENDLESS) as run:

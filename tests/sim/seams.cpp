@@ -166,8 +166,8 @@ LeafComputer::LeafComputer(std::shared_ptr<const Job> job,
 /// Samples of a simulation lie everywhere.
 void LeafComputer::expect(uint64_t, RankRange, uint64_t) {}
 
-double LeafComputer::take_data_seconds() {
-  return 0;
+DataTime LeafComputer::take_data_time() {
+  return {};
 }
 
 LeafLoss LeafComputer::push_pass(ResidentReplica&, uint64_t, RankRange) {

@@ -54,6 +54,10 @@ BOOST_AUTO_TEST_CASE(a_worker_that_waits_for_samples_is_held_up_by_its_data) {
   BOOST_TEST(finding.kind == Kind::wrong);
   BOOST_TEST(finding.what == job.roles[2].role);
   BOOST_TEST(has(finding.found, "waits 36.0 of the 45.0 ms"));
+  BOOST_TEST(!has(finding.found, "decode"));
+  job.roles[2].decode_ms = 30;
+  finding = found(job);
+  BOOST_TEST(has(finding.found, "30.0 of them to decode them"));
   BOOST_TEST(has(finding.remedy, "--readers"));
   for (double busy : {0.4, 0.97}) {
     RoleView reader;

@@ -143,11 +143,15 @@ BOOST_AUTO_TEST_CASE(
     };
     job = watch.look({of("troupe_data_wait_seconds_sum", "worker:0", 0.004),
                       of("troupe_data_wait_seconds_count", "worker:0", 1),
+                      of("troupe_decode_seconds_sum", "worker:0", 0.003),
+                      of("troupe_decode_seconds_count", "worker:0", 1),
                       of("troupe_read_duration_seconds_sum", "reader:0", 0.5),
                       of("troupe_read_duration_seconds_count", "reader:0", 3)},
                      step - 90);
   }
   BOOST_TEST(role(job, "worker:0").data_ms == 4.0,
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(role(job, "worker:0").decode_ms == 3.0,
              boost::test_tools::tolerance(1e-9));
   BOOST_TEST(role(job, "reader:0").busy == 0.5,
              boost::test_tools::tolerance(1e-9));
