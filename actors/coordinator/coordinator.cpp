@@ -164,13 +164,18 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     self_->quit(x.reason);
   });
   if (data_.eval)
-    evaluator_.spawn(self_->system(), RoleContext{job_,
-                                                  data_,
-                                                  options_.job_id,
-                                                  {RoleKind::evaluator, 0},
-                                                  0,
-                                                  self_,
-                                                  registry_});
+    evaluator_.spawn(self_->system(),
+                     RoleContext{job_,
+                                 data_,
+                                 options_.job_id,
+                                 {RoleKind::evaluator, 0},
+                                 0,
+                                 self_,
+                                 registry_},
+                     [this] {
+                       if (fence_.job != 0) // else who is told with an epoch
+                         evaluator_.tell(self_, *job_, fence_, present_);
+                     });
   if (exporter_)
     exporter_->attach("coordinator", *registry_);
   touched_ = Clock::now();

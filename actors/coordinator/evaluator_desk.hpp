@@ -6,6 +6,7 @@
 #include "actors/role/present_role.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -19,22 +20,35 @@ class EvaluatorDesk {
 public:
   explicit operator bool() const { return static_cast<bool>(evaluator_); }
 
-  void spawn(caf::actor_system& system, const RoleContext& context) {
-    if (!context.job->tables.empty())
-      rows_ = std::make_shared<EvaluatedRows>(*context.job, *context.data.eval);
-    evaluator_ = spawn_evaluator(system, context, rows_);
+  /// `known`: called, by the coordinator's actor, once the evaluator has looked
+  /// what it reads of sparse tables.
+  void spawn(caf::actor_system& system, const RoleContext& context,
+             std::function<void()> known) {
+    has_tables_ = !context.job->tables.empty();
+    evaluator_ = spawn_evaluator(
+      system, context,
+      [this, known = std::move(known), coordinator = context.coordinator](
+        const std::shared_ptr<const EvaluatedRows>& rows) {
+        caf::anon_send(caf::actor_cast<caf::actor>(coordinator),
+                       Completion{[this, known, rows] {
+                         rows_ = rows;
+                         known();
+                       }});
+      });
   }
 
   /// Sends a snapshot to be evaluated. A version with sparse tables may have
-  /// two snapshots: the one that is meant for evaluation is taken.
+  /// two snapshots: the one that is meant for evaluation is taken, which has
+  /// all rows of a shard that was not told yet.
   template <class Self>
   void evaluate(Self* self, uint64_t job, const Snapshot& snapshot) const {
-    if (evaluator_ && snapshot.evaluated == (rows_ != nullptr))
+    if (evaluator_ && snapshot.evaluated == has_tables_)
       for (const auto& part : evaluation_parts(job, snapshot))
         self->send(evaluator_, part);
   }
 
-  /// An epoch has begun. Each shard's process is told once, by a pull of the
+  /// An epoch has begun, or is under way as it becomes known which rows
+  /// evaluations read. Each shard's process is told once, by a pull of the
   /// evaluator's, which is a standing wish: whatever it keeps later, it knows
   /// which rows evaluations read.
   template <class Self>
@@ -68,7 +82,8 @@ public:
 
 private:
   evaluator_actor evaluator_;
-  std::shared_ptr<const EvaluatedRows> rows_; ///< null: no sparse tables
+  bool has_tables_ = false;
+  std::shared_ptr<const EvaluatedRows> rows_; ///< null: not yet, or no tables
   std::map<RoleId, uint64_t> told_;           ///< incarnations of shards
 };
 

@@ -263,6 +263,24 @@ class RecordData(unittest.TestCase):
                                  r"\Atroupe: .*data\.tfrecord")
             self.put("data.tfrecord", whole)
 
+    # Symptom: the evaluator ended without a word, and the run waited for it.
+    def test_held_out_samples_that_cannot_be_read_end_the_run_in_one_line(self):
+        whole = seeds.tfrecord(*self.number_records())
+        place = self.put("data.tfrecord", whole)
+        held_out = self.put("held_out.tfrecord", whole)
+        with Run(*JOB, "--data", f"tfrecord:{place}", "--eval-data",
+                 f"tfrecord:{held_out}", "--steps", "1000000",
+                 "--strategy", "parameter_server", "--workers", "1", "--ps",
+                 "1", *IN_FILES, "--metrics-address", "127.0.0.1:0",
+                 environment=self.environment) as run:
+            run.wait_for_step(5)
+            with open(held_out, "r+b") as file:
+                file.seek(len(whole) // 2)
+                file.write(b"\xff" * 4000)
+            run.finish(1)
+            self.assertRegex(run.error().splitlines()[-1],
+                             r"\Atroupe: .*held_out\.tfrecord")
+
     # Symptom: roles of one process spent five restarts on it.
     def test_a_file_that_is_cut_short_is_read_twice_and_no_more(self):
         whole = seeds.tfrecord(*self.number_records())

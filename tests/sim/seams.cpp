@@ -314,8 +314,7 @@ std::string unlinkable(const Job&, RoleId, const std::vector<Member>&) {
   return {};
 }
 
-evaluator_actor spawn_evaluator(caf::actor_system&, RoleContext,
-                                std::shared_ptr<const EvaluatedRows>) {
+evaluator_actor spawn_evaluator(caf::actor_system&, RoleContext, RowsKnown) {
   throw std::logic_error("nothing is evaluated in a simulated world");
 }
 

@@ -54,7 +54,7 @@ struct ReplaceRole {
   RoleId role;
   std::string reason;
 };
-/// A supervisor will not start the role again.
+/// A supervisor will not start the role again, or nothing can be evaluated.
 struct GiveUp {
   std::string line;
 };
