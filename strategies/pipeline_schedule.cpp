@@ -273,6 +273,20 @@ std::vector<StageAction> step_actions(PipelineShape shape, uint32_t stage,
   return actions;
 }
 
+std::vector<StageAction> lock_step_actions(uint32_t micro_batches,
+                                           uint32_t forward_runs,
+                                           uint32_t backward_runs) {
+  std::vector<StageAction> out;
+  const auto add = [&](StagePass pass, uint32_t runs) {
+    for (uint32_t run = 0; run < runs; ++run)
+      for (uint32_t n = 0; n < micro_batches; ++n)
+        out.push_back({pass, n, 0, run});
+  };
+  add(StagePass::forward, forward_runs);
+  add(StagePass::backward, backward_runs);
+  return out;
+}
+
 uint32_t chunk_peak(const PipelineShape& shape, uint32_t stage,
                     uint32_t chunk) {
   if (shape.chunks == 1)

@@ -34,8 +34,8 @@ struct StageAction {
   StagePass pass = StagePass::forward;
   uint32_t micro_batch = 0;
   uint32_t chunk = 0;
-  /// Of a pass that comes in several, with sums over the stage's tensor members
-  /// between them; no schedule tells them apart.
+  /// Of a pass that comes in several, with sums between them: over the stage's
+  /// tensor members, or over all micro-batches (lock_step_actions()).
   uint32_t run = 0;
 
   friend bool operator==(const StageAction&, const StageAction&) = default;
@@ -69,6 +69,12 @@ std::vector<StageAction> stage_actions(const PipelineShape& shape,
 /// of an interleaved schedule what is left of its order.
 std::vector<StageAction> step_actions(PipelineShape shape, uint32_t stage,
                                       uint32_t micro_batches);
+
+/// Of gpipe, where the next run of a pass needs the last one of all
+/// micro-batches, which have so many forward and backward.
+std::vector<StageAction> lock_step_actions(uint32_t micro_batches,
+                                           uint32_t forward_runs,
+                                           uint32_t backward_runs);
 
 /// How many micro-batches a stage holds the activations of at once, at most; of
 /// several chunks each counts. 1F1B: min(m, p - k); GPipe: m.

@@ -16,28 +16,33 @@ void LeafTree::begin(const std::vector<uint32_t>& samples, RankRange own) {
   own_ = own;
   for (auto& [node, sum] : sums_)
     idle_.push_back(std::move(sum));
+  for (auto& [rank, leaf] : written_)
+    idle_.push_back(std::move(leaf));
   sums_.clear();
+  written_.clear();
   missing_.clear();
   for (auto count : samples)
     missing_.push_back(count > 0 ? 1 : 0);
 }
 
-float* LeafTree::next() {
-  if (!next_ && !idle_.empty()) {
-    next_ = std::move(idle_.back());
+float* LeafTree::next(uint32_t rank) {
+  auto& leaf = written_[rank];
+  if (!leaf && !idle_.empty()) {
+    leaf = std::move(idle_.back());
     idle_.pop_back();
-  } else if (!next_) {
-    next_ = std::make_unique<Buffer>(count_);
-    next_->fill(0);
+  } else if (!leaf) {
+    leaf = std::make_unique<Buffer>(count_);
+    leaf->fill(0);
   }
-  return next_->data();
+  return leaf->data();
 }
 
 void LeafTree::put(uint32_t rank) {
-  kernels::require(rank < missing_.size() && missing_[rank] != 0 && next_,
+  auto leaf = written_.extract(rank);
+  kernels::require(rank < missing_.size() && missing_[rank] != 0 && leaf,
                    "a leaf that nobody waits for");
   missing_[rank] = 0;
-  sums_[{rank, rank + 1}] = std::move(next_);
+  sums_[{rank, rank + 1}] = std::move(leaf.mapped());
   std::vector<RankRange> above;
   RankRange node{0, static_cast<uint32_t>(missing_.size())};
   while (node.size() > 1) {

@@ -22,9 +22,9 @@ public:
   /// The same where only the leaves of `own` come, and others have the rest:
   /// sums stop at the largest nodes that `own` covers.
   void begin(const std::vector<uint32_t>& samples, RankRange own);
-  /// Where the leaf that comes next is to be written; 0 at first, then what
-  /// another leaf left there. put() takes it. Shape: float [count].
-  float* next();
+  /// Where the leaf of `rank` is to be written; 0 at first, then what another
+  /// leaf left there. put() takes it. Shape: float [count].
+  float* next(uint32_t rank);
   /// The leaf of `rank` is written. Errors: a rank whose leaf is not missing,
   /// or no next() before, is a bug and asserts.
   void put(uint32_t rank);
@@ -43,8 +43,8 @@ private:
   size_t count_;
   std::map<RankRange, std::unique_ptr<Buffer>> sums_;
   std::vector<std::unique_ptr<Buffer>> idle_;
-  std::unique_ptr<Buffer> next_;
-  std::vector<uint8_t> missing_; ///< by rank
+  std::map<uint32_t, std::unique_ptr<Buffer>> written_; ///< by rank
+  std::vector<uint8_t> missing_;                        ///< by rank
   RankRange own_;
 };
 

@@ -23,7 +23,7 @@ private:
 
 RankStatistics::RankStatistics(uint32_t virtual_ranks,
                                const std::vector<uint32_t>& ranks)
-  : virtual_ranks_(virtual_ranks) {
+  : shares_(virtual_ranks) {
   for (auto rank : ranks)
     seats_.emplace(rank, std::make_unique<Seat>(*this, rank));
 }
@@ -45,11 +45,10 @@ void RankStatistics::abandon() {
 uint64_t RankStatistics::sum(uint32_t rank, double* values, size_t count,
                              uint64_t rows) {
   std::unique_lock lock{mutex_};
-  shares_[rank] = {{values, values + count}, rows};
+  shares_.put(rank, {{values, values + count}, rows});
   const auto own = made_;
   if (shares_.size() == seats_.size()) {
-    result_ = *sum_of({0, virtual_ranks_});
-    shares_.clear();
+    result_ = shares_.take_sum();
     ++made_;
     changed_.notify_all();
   }
@@ -60,23 +59,6 @@ uint64_t RankStatistics::sum(uint32_t rank, double* values, size_t count,
                    "ranks at different operators");
   std::ranges::copy(result_.values, values);
   return result_.rows;
-}
-
-/// Nothing: no rank of the node has samples.
-std::optional<RankStatistics::Share> RankStatistics::sum_of(RankRange node) {
-  if (node.size() == 1) {
-    const auto found = shares_.find(node.lo);
-    return found == shares_.end() ? std::nullopt : std::optional{found->second};
-  }
-  const auto [left, right] = children(node);
-  auto sum = sum_of(left);
-  auto other = sum_of(right);
-  if (!sum || !other)
-    return sum ? sum : other;
-  for (size_t i = 0; i < sum->values.size(); ++i)
-    sum->values[i] += other->values[i];
-  sum->rows += other->rows;
-  return sum;
 }
 
 } // namespace troupe

@@ -1,14 +1,13 @@
 #pragma once
 
+#include "actors/compute/rank_shares.hpp"
 #include "kernels/engine/operator.hpp"
-#include "strategies/rank_tree.hpp"
 
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -30,21 +29,15 @@ public:
 
 private:
   class Seat;
-  struct Share {
-    std::vector<double> values;
-    uint64_t rows = 0;
-  };
 
   uint64_t sum(uint32_t rank, double* values, size_t count, uint64_t rows);
-  std::optional<Share> sum_of(RankRange node);
 
-  uint32_t virtual_ranks_;
   std::map<uint32_t, std::unique_ptr<Seat>> seats_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<uint32_t, Share> shares_; ///< of the sum that is being made
-  Share result_;                     ///< of the last one
-  uint64_t made_ = 0;                ///< so many
+  RankShares shares_; ///< of the sum that is being made
+  RankShare result_;  ///< of the last one
+  uint64_t made_ = 0; ///< so many
   bool abandoned_ = false;
 };
 

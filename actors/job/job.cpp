@@ -380,14 +380,17 @@ Job::Job(JobOptions given)
     updates = std::make_shared<UpdateWatch>(options.histogram_every,
                                             total_steps);
   // Without an exchange between ranks the attribute would do nothing.
-  const bool alone = options.strategy == Strategy::one_device
-                     && options.devices.front().starts_with("cpu");
+  const bool exchanges = (options.strategy == Strategy::one_device
+                          && options.devices.front().starts_with("cpu"))
+                         || (has_stages(options)
+                             && !has_tensor_members(options));
   for (const auto& op : graph.ops)
-    if (op.attributes.cross_replica && options.virtual_ranks > 1 && !alone)
+    if (op.attributes.cross_replica && options.virtual_ranks > 1 && !exchanges)
       throw UsageError("--model: operator " + op.name
                        + ": cross_replica, with more than one virtual rank, "
                          "is not available yet but with --strategy one_device "
-                         "on a CPU; use that, leave it out, or add "
+                         "on a CPU, and pipeline or hybrid without tensor "
+                         "members; use one of these, leave it out, or add "
                          "--virtual-ranks 1");
   constexpr uint32_t max_in_lock_step = 256;
   if (goes_in_lock_step() && options.virtual_ranks > max_in_lock_step)

@@ -341,7 +341,9 @@ std::string device_misfit(const Job& job) {
   const auto need = largest_need(job);
   const auto line = "--device-memory " + in_units(limit) + ": "
                     + to_string(need);
-  const auto& options = job.options;
+  auto options = job.options;
+  if (job.goes_in_lock_step()) // which `auto` comes to
+    options.schedule.order = "gpipe";
   // More of the same is proposed alone, others where it does not help.
   const bool staged = options.strategy == Strategy::pipeline;
   const bool sharded = options.strategy == Strategy::fully_sharded;

@@ -323,6 +323,16 @@ void check_stages(const JobOptions& options, const Graph& graph) {
     throw UsageError("--model " + options.model
                      + " has no layers to cut: use another strategy, or layers "
                        "as in sleep:5ms+5ms");
+  const auto norm = std::ranges::find_if(graph.ops, [](const Op& op) {
+    return op.attributes.cross_replica;
+  });
+  const auto& order = options.schedule.order;
+  if (norm != graph.ops.end() && options.virtual_ranks > 1 && order != "auto"
+      && order != "gpipe")
+    throw UsageError("--schedule " + order + ": operator " + norm->name
+                     + " has cross_replica, so that all virtual ranks go "
+                       "forward before one goes backward; use --schedule "
+                       "gpipe, or leave it out");
   if (options.reduction == "fast")
     throw UsageError("--reduction fast has no effect with strategy "
                      + to_string(options.strategy)

@@ -25,7 +25,9 @@ StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
                          uint32_t rows)
   : graph_(graph),
     states_(1 + state_slots(options.rule.kind)),
-    sums_(sums_of_step(options)) {
+    sums_(sums_of_step(options)),
+    sums_at_once_(std::max<uint64_t>(sums_, micro_batches(options)
+                                              + (mesh_of(options).data > 1))) {
   const auto shape = pipeline_shape(options, micro_batches(options));
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
     options_.push_back(stage_options(options, graph, part, rows,
@@ -41,6 +43,8 @@ const StageMemory::Known& StageMemory::known(OpRange ops) {
   if (!is_new)
     return known;
   known.part = part_of(graph_, ops);
+  known.at_once =
+    !rank_sums(graph_, known.part, options_.front().recompute).empty();
   known.flat = Layout{graph_, known.part.parameters}.total;
   for (auto parameter : known.part.kept)
     known.kept += graph_.parameters[parameter].size();
@@ -48,12 +52,13 @@ const StageMemory::Known& StageMemory::known(OpRange ops) {
 }
 
 /// Two banks of what it keeps, a copy to compute with, a sum that grows by a
-/// leaf for each level of the tree.
+/// leaf for each level of the tree, or all leaves where they come at once.
 StageMemory::Bytes StageMemory::of(uint32_t part, OpRange ops, bool with_step) {
   const auto& found = known(ops);
   Bytes bytes;
   bytes.variables = (2 * states_ * found.kept + found.flat) * sizeof(float);
-  bytes.gradients = sums_ * found.flat * sizeof(float);
+  bytes.gradients = (found.at_once ? sums_at_once_ : sums_) * found.flat
+                    * sizeof(float);
   if (with_step)
     bytes.step = activations_->bytes(found.part, options_[part]);
   return bytes;

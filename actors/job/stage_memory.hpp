@@ -37,12 +37,15 @@ private:
     GraphPart part;
     uint64_t kept = 0; ///< elements of the parameters that it keeps
     uint64_t flat = 0; ///< elements of those that it computes with
+    /// All micro-batches are on their way back at once.
+    bool at_once = false;
   };
   const Known& known(OpRange ops);
 
   const Graph& graph_;
-  uint64_t states_; ///< of a parameter that is kept: itself and its slots
-  uint64_t sums_;   ///< gradients that a step has at once
+  uint64_t states_;       ///< of a parameter that is kept: itself and its slots
+  uint64_t sums_;         ///< gradients that a step has at once
+  uint64_t sums_at_once_; ///< the same of a part whose passes stop for all
   std::vector<StageOptions> options_; ///< by part
   std::unique_ptr<PartMemory> activations_;
   std::map<std::pair<uint32_t, uint32_t>, Known> parts_;

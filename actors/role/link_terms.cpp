@@ -64,6 +64,19 @@ uint64_t peer_bytes(const Job& job, uint64_t elements) {
   return (most + 1) * (share * sizeof(float) + frames * frame_header_bytes);
 }
 
+/// The same of sums over all virtual ranks in the middle of passes.
+uint64_t statistics_bytes(const Job& job, const GraphPart& part) {
+  const auto mesh = mesh_of(job.options);
+  uint64_t bytes = 0;
+  if (mesh.data > 1 && job.goes_in_lock_step())
+    for (bool forward : {true, true, false}) // once more, if computed again
+      for (auto doubles : rank_sums(job.graph, part, forward))
+        bytes += mesh.max_ranks(job.options.virtual_ranks) * doubles
+                   * sizeof(double)
+                 + frame_header_bytes;
+  return bytes;
+}
+
 /// All that a stage, or a tensor member, can be sent of a step by one other,
 /// twice: credit comes back when half of a window is free. Of two stages with
 /// several chunks one is both neighbours. A member of the same stage is in no
@@ -83,7 +96,8 @@ uint64_t part_window(const Job& job, RoleId role) {
                + parameter_elements(job.graph, part.in);
     back += ranks * backward_elements(job.graph, part.out, rows);
     crossings += ranks;
-    of_peer += peer_bytes(job, Layout{job.graph, part.parameters}.total);
+    of_peer += peer_bytes(job, Layout{job.graph, part.parameters}.total)
+               + statistics_bytes(job, part);
     for (const auto& sum : part.sums)
       of_sum = std::max(of_sum, rows * job.graph.values[sum.value].size());
   }

@@ -79,7 +79,9 @@ private:
     const auto number = values.virtual_rank;
     const auto rows = rows_of(values.step, number % ranks());
     if (values.stream == StageStream::partials)
-      return elements_of_sum(number / ranks(), rows);
+      return job_.goes_in_lock_step()
+               ? elements_of_statistics(values.step, number)
+               : elements_of_sum(number / ranks(), rows);
     const auto chunk = number / ranks();
     if (chunk >= steps_.chunks())
       return std::nullopt;
@@ -180,6 +182,57 @@ private:
              number_of(action, action.run, slice(), rank), partial);
   }
 
+  // --- sums over all virtual ranks ------------------------------------------
+
+  /// Under which what a pipeline has of such a sum travels, as a partial one.
+  uint32_t number_of_statistics(const StageAction& action, uint32_t sum,
+                                uint32_t pipeline) const {
+    const auto before = action.pass == StagePass::forward
+                          ? 0
+                          : steps_.statistics_of(StagePass::forward).size();
+    return static_cast<uint32_t>(before + sum) * mesh_.data + pipeline;
+  }
+
+  std::optional<uint64_t> elements_of_statistics(uint64_t step,
+                                                 uint32_t number) const {
+    const auto pipeline = number % mesh_.data;
+    auto sums = steps_.statistics_of(StagePass::forward);
+    const auto back = steps_.statistics_of(StagePass::backward);
+    sums.insert(sums.end(), back.begin(), back.end());
+    if (number / mesh_.data >= sums.size() || pipeline == pipeline_)
+      return std::nullopt;
+    return steps_.statistics_elements(step, pipeline,
+                                      sums[number / mesh_.data]);
+  }
+
+  /// What the other pipelines have of the sum before a pass's run, by pipeline;
+  /// nothing as long as one is missing.
+  std::optional<std::vector<TensorView>>
+  statistics_for(const StageAction& action) {
+    std::vector<TensorView> theirs(mesh_.data);
+    if (action.micro_batch > 0)
+      return theirs; // the first one took them
+    std::vector<uint32_t> numbers;
+    for (uint32_t pipeline = 0; pipeline < mesh_.data; ++pipeline)
+      if (pipeline != pipeline_
+          && steps_.statistics_elements(course_.version(), pipeline, 1) > 0)
+        numbers.push_back(
+          number_of_statistics(action, action.run - 1, pipeline));
+    for (auto number : numbers)
+      if (!inbox_.has(course_.version(), StageStream::partials, number))
+        return std::nullopt;
+    for (auto number : numbers)
+      theirs[number % mesh_.data] = *came(StageStream::partials, number);
+    return theirs;
+  }
+
+  void give_statistics(const StageAction& action, const TensorView& own) {
+    for (auto peer : mesh_.peers_of(context_.role.index))
+      if (own.size() > 0)
+        send(peer, StageStream::partials,
+             number_of_statistics(action, action.run, pipeline_), own);
+  }
+
   // --- a step ---------------------------------------------------------------
 
   std::vector<StageAction> passes_of(uint64_t step) override {
@@ -199,6 +252,8 @@ private:
       shared_[chunk] = part.in.parameters.empty()
                        && part.out.parameters.empty();
     }
+    if (job_.goes_in_lock_step())
+      return passes_in_lock_step(rows_of(step, ranks_.front()) > 0);
     const auto shape = pipeline_shape(job_.options,
                                       micro_batches(job_.options));
     std::vector<StageAction> runs;
@@ -212,13 +267,26 @@ private:
     return runs;
   }
 
+  std::vector<StageAction> passes_in_lock_step(bool with_samples) const {
+    const auto runs = [&](StagePass pass) {
+      return with_samples
+               ? 1 + static_cast<uint32_t>(steps_.statistics_of(pass).size())
+               : 1;
+    };
+    return lock_step_actions(static_cast<uint32_t>(ranks_.size()),
+                             runs(StagePass::forward),
+                             runs(StagePass::backward));
+  }
+
   void pass_if_there(const StageAction& action) override {
     if (!shared_[action.chunk]) {
       hand_on_if_there(action.chunk);
       return;
     }
     const auto rank = ranks_[action.micro_batch];
-    if (action.run > 0)
+    if (action.run > 0 && job_.goes_in_lock_step())
+      go_on_in_lock_step(action, rank);
+    else if (action.run > 0)
       go_on_if_there(action, rank);
     else
       begin_if_there(action, rank);
@@ -256,6 +324,17 @@ private:
     });
   }
 
+  void go_on_in_lock_step(const StageAction& action, uint32_t rank) {
+    auto theirs = statistics_for(action);
+    if (!theirs)
+      return;
+    course_.take();
+    context_.faults->pass(StepPhase::push);
+    run_pass(action, rank, [this, action, theirs = std::move(*theirs)] {
+      return steps_.go_on(action, theirs);
+    });
+  }
+
   template <class Work>
   void run_pass(const StageAction& action, uint32_t rank, Work work) {
     run(
@@ -267,7 +346,9 @@ private:
       },
       [this, action, rank](const StageSteps::Pass& passed) {
         course_.done();
-        if (passed.waits)
+        if (passed.waits && job_.goes_in_lock_step())
+          give_statistics(action, passed.values);
+        else if (passed.waits)
           give_partial(action, rank, passed.values);
         else
           end_pass(action, rank, passed);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/compute/parked_pass.hpp"
 #include "actors/job/role_parts.hpp"
 #include "actors/stage/split_steps.hpp"
 #include "kernels/engine/stage_replica.hpp"
@@ -48,11 +49,21 @@ public:
   std::vector<uint64_t> sums_of(StagePass pass, uint32_t chunk,
                                 uint32_t rows) const;
 
+  /// Doubles of each sum over all virtual ranks that a pass stops for, in
+  /// order, of a micro-batch with samples: of the first chunk, which has no
+  /// other beside it where there are such sums.
+  std::vector<uint64_t> statistics_of(StagePass pass) const;
+  /// Elements of what a pipeline has of such a sum in a step, of `doubles`.
+  uint64_t statistics_elements(uint64_t step, uint32_t pipeline,
+                               uint64_t doubles) const;
+
   /// What became of a pass, as far as it goes without the other members.
   struct Pass {
     bool waits = false; ///< for a sum, of which `values` is this member's part
-    TensorView values;  ///< for the neighbour; of weights none
-    LeafLoss loss;      ///< of the last part's forward pass
+    /// For the neighbour; of weights none. Of a sum over all virtual ranks what
+    /// the last micro-batch to stop there brings together, for the peers.
+    TensorView values;
+    LeafLoss loss; ///< of the last part's forward pass
   };
   /// Does what the schedule says, with a micro-batch of a virtual rank; with
   /// one that has no samples, nothing.
@@ -61,8 +72,25 @@ public:
   /// Takes the pass that waits on. Shapes: partials [members], each of the sum
   /// that the last call told of; the own one may be empty.
   Pass go_on(const std::vector<TensorView>& partials);
+  /// Takes a micro-batch's pass on that waits for a sum over all virtual ranks.
+  /// Shapes: theirs [pipelines], what the others have of it, with the first
+  /// micro-batch; those of pipelines without samples, and the own, are empty.
+  Pass go_on(const StageAction& action, const std::vector<TensorView>& theirs);
 
 private:
+  /// A pass in hand.
+  struct UnderWay {
+    StageAction action;
+    uint32_t rank = 0;
+    TensorView in;
+    std::shared_ptr<float> out; ///< for the neighbour
+    uint64_t elements = 0;      ///< of it
+    bool sums_nothing = false;  ///< it has no sum but one of nothing, to come
+    LeafStats stats;
+    /// Where it may stop for sums over all virtual ranks.
+    std::unique_ptr<ParkedPass> parked;
+  };
+
   struct Part {
     /// Of micro-batch `number` of a step.
     uint32_t slot_of(uint32_t number) const {
@@ -72,17 +100,7 @@ private:
     std::unique_ptr<StageReplica> replica;
     bool reads_samples = false;
     std::vector<BatchMemory> batches; ///< by slot
-  };
-
-  /// The pass in hand.
-  struct UnderWay {
-    StageAction action;
-    uint32_t rank = 0;
-    TensorView in;
-    std::shared_ptr<float> out; ///< for the neighbour
-    uint64_t elements = 0;      ///< of it
-    bool sums_nothing = false;  ///< it has no sum but one of nothing, to come
-    LeafStats stats;
+    std::vector<UnderWay> passes;     ///< by slot
   };
 
   void abandon() override;
@@ -92,11 +110,14 @@ private:
   }
 
   void add_part(uint32_t chunk);
-  void forward(Part& part);
-  void backward(Part& part);
-  void lend_out(uint64_t elements);
+  void forward(Part& part, UnderWay& pass);
+  void backward(Part& part, UnderWay& pass);
+  void lend_out(UnderWay& pass, uint64_t elements);
   void add_up(const std::vector<TensorView>& partials, std::span<float> place);
-  Pass outcome();
+  UnderWay& under_way(const StageAction& action);
+  Pass outcome(UnderWay& pass);
+  Pass stopped(const UnderWay& pass);
+  void take_statistics(const std::vector<TensorView>& theirs);
   TensorView shared_on(uint32_t chunk, const float* shared) const;
   bool reads_samples(const GraphPart& part) const;
 
@@ -104,7 +125,11 @@ private:
   std::vector<Part> parts_;       ///< by chunk
   std::vector<uint32_t> addends_; ///< members, in the order of their sum
   std::vector<uint32_t> merges_;  ///< after each of them
-  UnderWay now_;
+  StageAction now_;               ///< the pass that was begun last
+  /// Of the sum over all virtual ranks that passes stop for next, and the last
+  /// one.
+  RankShares shares_;
+  RankShare sum_;
 };
 
 } // namespace troupe

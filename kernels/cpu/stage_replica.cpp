@@ -13,6 +13,15 @@ namespace troupe::kernels {
 
 namespace {
 
+/// Passes that wait for sums over all virtual ranks are under way at once, each
+/// with its activations.
+StageOptions with_sums(const Graph& graph, const GraphPart& part,
+                       StageOptions options) {
+  if (!rank_sums(graph, part, true).empty())
+    options.activations = options.in_flight;
+  return options;
+}
+
 uint32_t workspaces_of(const StageOptions& options) {
   return options.recompute ? options.activations : options.in_flight;
 }
@@ -74,10 +83,11 @@ public:
     slot.pass = cpu_pass(parameters, slot.batch);
     slot.pass.training = true;
     slot.pass.totals = &slot.totals;
-    under_way_ = {&slot, &take_workspace(at), Pass::forward, in, nullptr, out};
-    take_lent(*under_way_.workspace);
-    begin_forward(in);
-    return take_on();
+    auto& pass = slot.under_way;
+    pass = {&slot, &take_workspace(at), Pass::forward, in, nullptr, out};
+    take_lent(*pass.workspace);
+    begin_forward(pass, in);
+    return take_on(pass);
   }
 
   void backward(uint32_t at, const float* from_next, float* gradient,
@@ -97,7 +107,7 @@ public:
   LeafStats go_on() override {
     require(!awaited_.empty(), "no pass that waits for a sum");
     prepare_compute_thread();
-    return take_on();
+    return take_on(*waiting_);
   }
 
   void backward_weights(uint32_t at, float* gradient) override {
@@ -130,6 +140,23 @@ public:
   uint64_t memory_bytes() const override { return elements_ * sizeof(float); }
 
 private:
+  struct Slot;
+  struct Workspace;
+  enum class Pass : uint8_t { forward, backward, backward_inputs };
+
+  /// A pass in hand, from sum to sum.
+  struct UnderWay {
+    Slot* slot = nullptr;
+    Workspace* workspace = nullptr;
+    Pass pass = Pass::forward;
+    const float* in = nullptr; ///< from the stage before, or after
+    float* gradient = nullptr; ///< of a whole backward pass
+    float* out = nullptr;
+    bool goes_forward = true; ///< also where activations are computed again
+    uint32_t at = 0; ///< the next operator, or the one after it going backward
+    size_t sum = 0;  ///< the next one of the pass
+  };
+
   struct Slot {
     Batch batch;
     Engine::Pass pass;
@@ -137,6 +164,7 @@ private:
     Buffer in;              ///< where activations are computed again
     uint32_t workspace = 0; ///< where its activations are
     SlotCourse course;
+    UnderWay under_way;
   };
 
   /// What an engine has for a pass alone.
@@ -193,99 +221,80 @@ private:
     give_back(workspace);
   }
 
-  enum class Pass : uint8_t { forward, backward, backward_inputs };
-
-  /// The pass in hand, from sum to sum.
-  struct UnderWay {
-    Slot* slot = nullptr;
-    Workspace* workspace = nullptr;
-    Pass pass = Pass::forward;
-    const float* in = nullptr; ///< from the stage before, or after
-    float* gradient = nullptr; ///< of a whole backward pass
-    float* out = nullptr;
-    bool goes_forward = true; ///< also where activations are computed again
-    uint32_t at = 0; ///< the next operator, or the one after it going backward
-    size_t sum = 0;  ///< the next one of the pass
-  };
-
   /// Backward, from where the activations of a slot's micro-batch are.
-  void go_back(uint32_t at, UnderWay pass) {
-    under_way_ = pass;
+  void go_back(uint32_t at, const UnderWay& begun) {
+    auto& pass = begun.slot->under_way;
+    pass = begun;
     if (recompute_) {
-      under_way_.workspace = &take_workspace(at);
-      begin_forward(under_way_.slot->in.data());
+      pass.workspace = &take_workspace(at);
+      begin_forward(pass, pass.slot->in.data());
     } else {
-      under_way_.workspace = &workspaces_[under_way_.slot->workspace];
-      take_lent(*under_way_.workspace);
-      begin_backward();
+      pass.workspace = &workspaces_[pass.slot->workspace];
+      take_lent(*pass.workspace);
+      begin_backward(pass);
     }
-    take_on();
+    take_on(pass);
   }
 
-  void begin_forward(const float* in) {
-    auto& pass = under_way_;
+  void begin_forward(UnderWay& pass, const float* in) {
     pass.slot->totals = {};
     take_values(*pass.workspace->engine, in, pass.slot->batch.rows);
     pass.goes_forward = true;
     pass.at = part_.ops.begin;
   }
 
-  void begin_backward() {
-    auto& pass = under_way_;
+  void begin_backward(UnderWay& pass) {
     take_gradients(*pass.workspace->engine, pass.in, pass.slot->batch.rows,
                    gradient_of(pass), layout_of(pass));
     pass.goes_forward = false;
     pass.at = part_.ops.end;
   }
 
-  /// Up to the next sum of the pass in hand, or to its end.
-  LeafStats take_on() {
-    auto& pass = under_way_;
+  /// Up to the next sum of the pass over tensor members, or to its end.
+  LeafStats take_on(UnderWay& pass) {
     awaited_ = {};
     if (pass.goes_forward) {
-      if (!runs_forward())
+      if (!runs_forward(pass))
         return {};
       if (pass.pass == Pass::forward)
-        return end_forward();
-      begin_backward();
+        return end_forward(pass);
+      begin_backward(pass);
     }
-    if (runs_backward())
-      end_backward();
+    if (runs_backward(pass))
+      end_backward(pass);
     return {};
   }
 
   /// The sum that comes next, if it is one of this direction.
-  const TensorSum* next_sum() const {
-    const auto& sums = under_way_.pass == Pass::forward ? forward_sums_
-                                                        : backward_sums_;
-    const bool is_next = under_way_.sum < sums.size()
-                         && sums[under_way_.sum].forward
-                              == under_way_.goes_forward;
-    return is_next ? &sums[under_way_.sum] : nullptr;
+  const TensorSum* next_sum(const UnderWay& pass) const {
+    const auto& sums = pass.pass == Pass::forward ? forward_sums_
+                                                  : backward_sums_;
+    const bool is_next = pass.sum < sums.size()
+                         && sums[pass.sum].forward == pass.goes_forward;
+    return is_next ? &sums[pass.sum] : nullptr;
   }
 
-  void await(float* place, uint32_t value) {
-    awaited_ = {place, size(value, under_way_.slot->batch.rows)};
-    ++under_way_.sum;
+  void await(UnderWay& pass, float* place, uint32_t value) {
+    awaited_ = {place, size(value, pass.slot->batch.rows)};
+    waiting_ = &pass;
+    ++pass.sum;
   }
 
   /// False: it stopped before a sum.
-  bool runs_forward() {
-    auto& pass = under_way_;
+  bool runs_forward(UnderWay& pass) {
     auto& engine = *pass.workspace->engine;
-    const auto* sum = next_sum();
+    const auto* sum = next_sum(pass);
     const auto end = sum != nullptr ? sum->op : part_.ops.end;
     engine.forward(pass.slot->pass, {pass.at, end});
     pass.at = end;
     if (sum != nullptr)
-      await(engine.value(sum->value), sum->value);
+      await(pass, engine.value(sum->value), sum->value);
     return sum == nullptr;
   }
 
-  bool runs_backward() {
-    auto& pass = under_way_;
+  bool runs_backward(UnderWay& pass) {
     auto& engine = *pass.workspace->engine;
-    const auto* sum = next_sum();
+    const auto* sum = next_sum(pass);
     const OpRange ops{sum != nullptr ? sum->op + 1 : part_.ops.begin, pass.at};
     if (pass.pass == Pass::backward)
       engine.backward(pass.slot->pass, ops, pass.gradient);
@@ -293,12 +302,11 @@ private:
       engine.backward_inputs(pass.slot->pass, ops, gradient_of(pass));
     pass.at = ops.begin;
     if (sum != nullptr)
-      await(engine.gradient(sum->value), sum->value);
+      await(pass, engine.gradient(sum->value), sum->value);
     return sum == nullptr;
   }
 
-  LeafStats end_forward() {
-    const auto& pass = under_way_;
+  LeafStats end_forward(const UnderWay& pass) {
     auto& slot = *pass.slot;
     give_values(*pass.workspace->engine, pass.in, pass.out, slot.batch.rows);
     give_back(*pass.workspace);
@@ -310,8 +318,7 @@ private:
     return {slot.totals.loss, slot.totals.correct};
   }
 
-  void end_backward() {
-    const auto& pass = under_way_;
+  void end_backward(const UnderWay& pass) {
     give_gradients(*pass.workspace->engine, pass.in, pass.slot->batch.rows,
                    gradient_of(pass), layout_of(pass), pass.out);
     if (pass.pass == Pass::backward)
@@ -410,7 +417,7 @@ private:
   std::vector<Lent> lent_;
   uint64_t elements_ = 0; ///< of all of it
   Layout early_layout_;   ///< of what the half for inputs gives parameters
-  UnderWay under_way_;
+  UnderWay* waiting_ = nullptr; ///< for a sum over tensor members
 };
 
 class CpuPartMemory final : public PartMemory {
@@ -422,7 +429,8 @@ public:
       needs_(graph.ops.size()),
       known_(graph.ops.size(), 0) {}
 
-  uint64_t bytes(const GraphPart& part, const StageOptions& options) override {
+  uint64_t bytes(const GraphPart& part, const StageOptions& given) override {
+    const auto options = with_sums(graph_, part, given);
     for (auto i = part.ops.begin; i < part.ops.end; ++i)
       if (!known_[i]) {
         needs_[i] =
@@ -455,7 +463,8 @@ private:
 std::unique_ptr<StageReplica>
 make_cpu_stage_replica(const Graph& graph, GraphPart part,
                        const StageOptions& options) {
-  return std::make_unique<CpuStageReplica>(graph, std::move(part), options);
+  const auto all = with_sums(graph, part, options);
+  return std::make_unique<CpuStageReplica>(graph, std::move(part), all);
 }
 
 std::unique_ptr<PartMemory> make_cpu_part_memory(const Graph& graph,

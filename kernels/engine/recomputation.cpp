@@ -41,6 +41,10 @@ public:
     for (const auto& sum : part.sums)
       if (sum.forward && producer_[root_[sum.value]] != never)
         layers_[producer_[root_[sum.value]]] = 0;
+    // Other ranks would have to take part in its sums once more.
+    for (auto i = part.ops.begin; i < part.ops.end; ++i)
+      if (graph.ops[i].attributes.cross_replica)
+        layers_[i] = 0;
   }
 
   Recomputation find() {

@@ -12,7 +12,8 @@ namespace troupe::kernels {
 /// What is not kept from a forward pass to the backward pass of a part whose
 /// layers are computed again, some of them: what a layer's operators give and
 /// save. What comes to a layer is kept, and so is what another such layer
-/// reads, and the sums of tensor members. A layer runs forward again, as far as
+/// reads, the sums of tensor members, and batch norms with statistics over all
+/// virtual ranks. A layer runs forward again, as far as
 /// it is needed, before the first backward pass that reads anything of it.
 /// Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016;
 /// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer

@@ -25,7 +25,8 @@ struct StageOptions {
   /// there are none.
   std::vector<uint32_t> layers = {};
   /// Micro-batches whose activations are held at once where they are computed
-  /// again: one more than are between the halves, or one.
+  /// again: one more than are between the halves, or one; of a part with
+  /// rank_sums() all.
   uint32_t activations = 1;
 };
 
@@ -43,6 +44,11 @@ struct StageOptions {
 /// backward begin it, and what they return or write is there once it is done,
 /// for which their pointers must live so long. The members' gradients together
 /// are those of the whole if each sum is that of the tree.
+///
+/// A batch's exchange is called from within its passes, as often as rank_sums()
+/// has it; where all activations are computed again, once more for those of the
+/// forward pass. Until it returns, passes of other slots may begin, each on a
+/// thread of its own, of which one at a time runs.
 class StageReplica {
 public:
   virtual ~StageReplica() = default;

@@ -86,6 +86,21 @@ GraphPart part_of(const Graph& graph, OpRange ops) {
   return part;
 }
 
+/// Backward a norm has none where nobody asks for the gradient of its input.
+std::vector<uint64_t> rank_sums(const Graph& graph, const GraphPart& part,
+                                bool forward) {
+  const auto wanted = wanted_gradients(graph);
+  std::vector<uint64_t> sums;
+  for (auto i = part.ops.begin; i < part.ops.end; ++i) {
+    const auto& op = graph.ops[i];
+    if (op.attributes.cross_replica && (forward || wanted[op.inputs[0]]))
+      sums.push_back(2 * graph.values[op.inputs[0]].shape.back());
+  }
+  if (!forward)
+    std::reverse(sums.begin(), sums.end());
+  return sums;
+}
+
 uint64_t forward_elements(const Graph& graph, const Crossing& crossing,
                           uint64_t rows) {
   return value_elements(graph, crossing.values, rows);

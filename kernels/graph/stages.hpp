@@ -69,6 +69,11 @@ uint64_t backward_elements(const Graph& graph, const Crossing& crossing,
 /// Elements of the parameters that cross.
 uint64_t parameter_elements(const Graph& graph, const Crossing& crossing);
 
+/// Doubles of each sum over all virtual ranks that a pass of a part stops for,
+/// in order: those of batch norms with statistics over all of them.
+std::vector<uint64_t> rank_sums(const Graph& graph, const GraphPart& part,
+                                bool forward);
+
 /// Whether training asks for the gradient of each value: it depends on a
 /// parameter. Shape: [values].
 std::vector<uint8_t> wanted_gradients(const Graph& graph);

@@ -269,10 +269,10 @@ PLANTS = [
      "    if (store_->newest(id) > step_ && !PLANTED(64))\n"),
     (65, "the weight gradient of a micro-batch is missing at the update",
      "actors/stage/steps.cpp",
-     "    replica.backward_weights(slot, sums.next());\n",
-     "    replica.backward_weights(slot, sums.next());\n"
+     "    replica.backward_weights(slot, sums.next(rank));\n",
+     "    replica.backward_weights(slot, sums.next(rank));\n"
      "    if (PLANTED(65) && rank == 1)\n"
-     "      std::fill_n(sums.next(), replica.layout().total, 0.0f);\n"),
+     "      std::fill_n(sums.next(rank), replica.layout().total, 0.0f);\n"),
     (66, "a micro-batch's samples are overwritten by the next one's",
      "actors/stage/steps.cpp", "&part.batches[slot]",
      "&part.batches[PLANTED(66) ? 0 : slot]"),

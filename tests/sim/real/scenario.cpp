@@ -44,6 +44,17 @@ std::shared_ptr<const Dataset> samples_of(Kind kind) {
   return data;
 }
 
+/// Batch norms of which three stages or four each have one, or none.
+constexpr const char* model_with_norms =
+  R"({"sample": {"features": [4], "classes": 2}, "operators": [
+      {"kind": "batch_norm", "cross_replica": true},
+      {"kind": "dense", "units": 5},
+      {"kind": "batch_norm", "cross_replica": true},
+      {"kind": "dense", "units": 3, "activation": "relu"},
+      {"kind": "batch_norm", "cross_replica": true},
+      {"kind": "dense", "units": "classes"},
+      {"kind": "softmax_cross_entropy"}]})";
+
 /// Small enough for four stages and fifty steps to take milliseconds.
 JobOptions staged(JobOptions options, const Scenario& scenario) {
   const auto& stages = scenario.stages;
@@ -76,8 +87,9 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
   options.strategy = stages.pipelines > 1 ? Strategy::hybrid
                                           : Strategy::pipeline;
   options.cut.mesh = {stages.pipelines, stages.count, 1};
-  options.model = stages.tied ? "transformer:L1-H1-D4-T4-P0.2"
-                              : "mlp:4-5-4-3-2";
+  options.model = stages.tied    ? "transformer:L1-H1-D4-T4-P0.2"
+                  : stages.norms ? model_with_norms
+                                 : "mlp:4-5-4-3-2";
   options.stages = stages.count;
   options.schedule.order = stages.schedule;
   options.schedule.recompute = stages.recompute ? "full" : "none";
@@ -186,6 +198,7 @@ Scenario pipeline_of(sim::Random& draw) {
     stages.schedule == "interleaved" ? 2 : draw.between(2, 4));
   if (draw.chance(40))
     stages.pipelines = static_cast<uint32_t>(draw.between(2, 3));
+  stages.norms = stages.schedule == "gpipe" && !stages.tied && draw.chance(60);
   fill_in(out);
   return out;
 }
@@ -248,7 +261,7 @@ Scenario undisturbed(const Scenario& scenario) {
   out.workers = out.shards = out.chain = 1;
   out.changes = 0;
   out.stages.count = out.stages.pipelines = out.stages.members = 1;
-  out.stages.schedule = "1f1b";
+  out.stages.schedule = out.stages.norms ? "gpipe" : "1f1b";
   out.stages.recompute = false;
   fill_in(out);
   return out;
@@ -268,7 +281,7 @@ std::string Scenario::layout() const {
                   + (kind == Kind::tensor ? " groups, " : " pipelines, ")
               : (kind == Kind::tensor ? "tensor, " : "pipeline, "))
            + std::string{stages.tied ? "tied weights, " : ""}
-           + std::to_string(stages.count)
+           + (stages.norms ? "norms, " : "") + std::to_string(stages.count)
            + (kind == Kind::tensor ? " members" : " stages, " + stages.schedule)
            + (stages.recompute ? ", computed again" : "")
            + (stages.clips ? ", clipped" : "");

@@ -49,6 +49,7 @@ struct Scenario {
     bool recompute = false;
     bool clips = false; ///< each step needs a norm over all of them
     bool tied = false;  ///< a transformer, whose table two stages use
+    bool norms = false; ///< with statistics over all virtual ranks: gpipe
   } stages;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
   bool exact = false;   ///< rows have updates without a gradient, too

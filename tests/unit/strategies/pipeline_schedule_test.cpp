@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -83,6 +84,58 @@ BOOST_AUTO_TEST_CASE(no_stage_waits_for_ever_whatever_passes_cost) {
       actions.push_back(stage_actions(shape, stage));
     BOOST_REQUIRE_MESSAGE(play_pipeline(actions, costs), text_of(shape));
   });
+}
+
+BOOST_AUTO_TEST_CASE(stages_in_lock_step_do_not_wait_for_ever) {
+  // Each has sums of its own, or none.
+  const auto runs = [](uint32_t stage, StagePass pass) {
+    return pass == StagePass::forward ? 1 + stage % 3 : 1 + stage * 2 % 5;
+  };
+  for (uint32_t p = 1; p <= most; ++p)
+    for (uint32_t m = 1; m <= most; ++m) {
+      std::vector<std::vector<StageAction>> stages;
+      for (uint32_t k = 0; k < p; ++k)
+        stages.push_back(lock_step_actions(m, runs(k, StagePass::forward),
+                                           runs(k, StagePass::backward)));
+      // Passes that are done, and runs of those that are not, by stage.
+      std::set<std::tuple<uint32_t, StagePass, uint32_t>> done;
+      std::vector<std::map<std::pair<StagePass, uint32_t>, uint32_t>> at(p);
+      const auto may = [&](uint32_t k, const StageAction& action) {
+        if (action.run != at[k][{action.pass, action.micro_batch}])
+          return false; // not in order
+        if (action.run > 0) {
+          for (uint32_t n = 0; n < m; ++n)
+            if (at[k][{action.pass, n}] < action.run)
+              return false;
+          return true;
+        }
+        if (action.pass == StagePass::forward)
+          return k == 0
+                 || done.contains({k - 1, action.pass, action.micro_batch});
+        return done.contains({k, StagePass::forward, action.micro_batch})
+               && (k + 1 == p
+                   || done.contains({k + 1, action.pass, action.micro_batch}));
+      };
+      std::vector<size_t> next(p);
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t k = 0; k < p; ++k)
+          for (; next[k] < stages[k].size() && may(k, stages[k][next[k]]);
+               ++next[k]) {
+            const auto& action = stages[k][next[k]];
+            moved = true;
+            if (++at[k][{action.pass, action.micro_batch}]
+                == runs(k, action.pass))
+              done.emplace(k, action.pass, action.micro_batch);
+          }
+      }
+      BOOST_REQUIRE(done.size() == 2 * p * m);
+      for (uint32_t k = 0; k < p; ++k)
+        BOOST_REQUIRE(next[k] == stages[k].size());
+    }
+  // Without sums it is gpipe.
+  BOOST_TEST((lock_step_actions(5, 1, 1)
+              == stage_actions({PipelineSchedule::gpipe, 3, 5}, 1)));
 }
 
 BOOST_AUTO_TEST_CASE(a_pass_begins_when_what_it_reads_is_there) {

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(leaves_in_any_order_give_the_bits_of_the_tree) {
       for (auto rank : order) {
         if (samples[rank] == 0)
           continue;
-        auto* leaf = tree.next();
+        auto* leaf = tree.next(rank);
         for (size_t i = 0; i < tree_elements; ++i)
           leaf[i] = leaf_value(rank, i);
         tree.put(rank);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(sums_stop_where_others_have_the_rest) {
         for (auto rank = hi; rank-- > lo;) {
           if (samples[rank] == 0)
             continue;
-          auto* leaf = tree.next();
+          auto* leaf = tree.next(rank);
           for (size_t i = 0; i < tree_elements; ++i)
             leaf[i] = leaf_value(rank, i);
           tree.put(rank);
@@ -99,12 +99,14 @@ BOOST_AUTO_TEST_CASE(sums_stop_where_others_have_the_rest) {
 BOOST_AUTO_TEST_CASE(a_step_that_was_broken_off_leaves_nothing_behind) {
   LeafTree tree{tree_elements};
   tree.begin({1, 1});
-  std::fill_n(tree.next(), tree_elements, 9.0f);
+  std::fill_n(tree.next(1), tree_elements, 9.0f);
   tree.put(1);
+  std::fill_n(tree.next(0), tree_elements, 9.0f);
   tree.begin({1, 1});
-  std::fill_n(tree.next(), tree_elements, 1.0f);
+  auto* first = tree.next(0); // several are written at once
+  std::fill_n(tree.next(1), tree_elements, 1.0f);
   tree.put(1);
-  std::fill_n(tree.next(), tree_elements, 2.0f);
+  std::fill_n(first, tree_elements, 2.0f);
   tree.put(0);
   BOOST_TEST(tree.root()[0] == 3.0f);
 }

@@ -32,7 +32,7 @@ LeafTree leaves_of(RankRange own, const std::vector<uint32_t>& samples) {
   out.begin(samples, own);
   for (auto rank = own.lo; rank < own.hi; ++rank)
     if (samples[rank] > 0) {
-      write_leaf(rank, out.next());
+      write_leaf(rank, out.next(rank));
       out.put(rank);
     }
   return out;
