@@ -378,6 +378,21 @@ PLANTS = [
      "actors/stage/stage.cpp",
      "    if (action.pass != StagePass::forward)\n      sum +=",
      "    if (action.pass != StagePass::forward && !PLANTED(99))\n      sum +="),
+    (100, "a norm is without the statistics of another pipeline",
+     "actors/stage/steps.cpp",
+     "    if (values.size() == 0)\n      continue;\n",
+     "    if (values.size() == 0\n"
+     "        || (PLANTED(100) && step_ == 40 && pipeline == 1))\n"
+     "      continue;\n"),
+    (101, "statistics of a step that was broken off are kept",
+     "actors/stage/steps.cpp", "  shares_.clear();\n",
+     "  if (!PLANTED(101))\n    shares_.clear();\n"),
+    (102, "passes go on with the sum before", "actors/stage/steps.cpp",
+     "  sum_ = shares_.take_sum();\n",
+     "  auto sum = shares_.take_sum();\n"
+     "  if (!PLANTED(102) || step_ != 40\n"
+     "      || sum.values.size() != sum_.values.size())\n"
+     "    sum_ = std::move(sum);\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",
