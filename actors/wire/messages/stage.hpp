@@ -13,7 +13,8 @@ enum class StageStream : uint8_t {
   parameters, ///< that several stages use, to the next one; once a step
   sums,       ///< of this stage's slices and later ones', to the stage before
   scalars,    ///< that were made of all sums, to the next stage
-  partials,   ///< sums over one tensor member's slices, to all others
+  partials,   ///< sums over one tensor member's slices, to all others; or over
+              ///< a pipeline's ranks, to a stage that holds the same layers
   nodes,      ///< of gradients, a share, to a stage that holds the same layers
   shares,     ///< of gradients, added up, to the same
   copies,     ///< of slices, to one that has lost what it kept
@@ -30,8 +31,10 @@ struct StageValues {
   uint64_t step = 0;
   /// Of V ranks, for chunk c of the stage: c V + the rank (of parameters: 0);
   /// of sums and scalars: the round; of partials: (s T + m) V + the rank, of
-  /// the micro-batch's sum s and member m of T; of nodes: c V + its first rank;
-  /// of shares of D pipelines: c D + that of the sender; of copies: the slice.
+  /// the micro-batch's sum s and member m of T, or s D + the sender's pipeline
+  /// of D, of the step's sum s over all ranks (doubles); of nodes: c V + its
+  /// first rank; of shares of D pipelines: c D + that of the sender; of copies:
+  /// the slice.
   uint32_t virtual_rank = 0;
   StageStream stream = StageStream::forward;
   uint64_t begin = 0;
