@@ -65,8 +65,8 @@ public:
        Finish, LeaseGrant, Evaluate, RowPull, ArmFault>(coordinators);
     // Those around the roles.
     by<ReplaceRole, StartRole, RetireRole, Progress, DataEpochEnd, Note,
-       Finished>(coordinators);
-    by<RoleDied, GiveUp>(supervisors);
+       Finished, Replanned>(coordinators);
+    by<RoleDied, GiveUp, RoleGone, Remains>(supervisors);
     by<Detach>(watchers);
     by<StopRequest>(operators | coordinators);
     by<SwitchConsistency, ReshapeJob, InjectFault>(operators);
@@ -117,7 +117,7 @@ private:
 
 /// A message that is added to the list needs a rule above, or to travel on
 /// links only; then count it here.
-constexpr int messages_considered = 83;
+constexpr int messages_considered = 86;
 static_assert(caf::id_block::troupe::end - caf::id_block::troupe::begin
                 == messages_considered,
               "say who may send the new message, in message_rules.cpp");

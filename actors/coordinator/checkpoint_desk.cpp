@@ -41,8 +41,9 @@ void CheckpointDesk::arrived(const Snapshot& whole, const Consistency& period) {
     write(whole, period, "periodic");
 }
 
-void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
-                           const char* cause) {
+void CheckpointDesk::write(
+  const Snapshot& snapshot, const Consistency& period, const char* cause,
+  std::function<void(const CheckpointOutcome&)> then) {
   if (!executor_)
     executor_ = std::make_shared<Executor>("checkpoint", 1);
   if (under_way_++ == 0)
@@ -52,15 +53,33 @@ void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
     [this, snapshot, period, cause] {
       return keeper_.write(snapshot, period, cause);
     },
-    [this](const CheckpointOutcome& outcome) {
+    [this, then = std::move(then)](const CheckpointOutcome& outcome) {
       --under_way_;
       under_way_since_ = SteadyClock::now(); // the next one's turn
       keeper_.schedule().written();
       if (const auto line = keeper_.took(outcome); !line.empty())
         calls_.note(line);
       last_failure_ = outcome.failure;
-      calls_.written();
+      if (then)
+        then(outcome);
+      else
+        calls_.written();
     });
+}
+
+std::optional<CheckpointOutcome> CheckpointDesk::newest_whole() const {
+  const auto& newest = keeper_.newest();
+  return newest && newest->whole ? newest : std::nullopt;
+}
+
+void CheckpointDesk::keep(
+  const Snapshot& snapshot, const Consistency& period, const char* cause,
+  std::function<void(const CheckpointOutcome&)> then) {
+  if (const auto newest = newest_whole();
+      newest && newest->step == snapshot.version)
+    then(*newest);
+  else
+    write(snapshot, period, cause, std::move(then));
 }
 
 bool CheckpointDesk::is_last_written(const Snapshot& last,

@@ -40,6 +40,13 @@ public:
   /// cannot be; otherwise `written` is called when it is.
   bool is_last_written(const Snapshot& last, const Consistency& period,
                        const char* cause);
+  /// Keeps a snapshot like every other, unless the newest checkpoint is that
+  /// already; then calls then(outcome), with what became of it.
+  void keep(const Snapshot& snapshot, const Consistency& period,
+            const char* cause,
+            std::function<void(const CheckpointOutcome&)> then);
+  /// The newest that a run can go on from, whole; none: there is no such.
+  std::optional<CheckpointOutcome> newest_whole() const;
   /// Says where a rollback leads: to the newest checkpoint where that is newer,
   /// else to where the job began.
   void go_back(Activate& message, ConsistencySwitch& period);
@@ -53,7 +60,8 @@ public:
 
 private:
   void write(const Snapshot& snapshot, const Consistency& period,
-             const char* cause);
+             const char* cause,
+             std::function<void(const CheckpointOutcome&)> then = {});
 
   coordinator_actor::pointer self_;
   std::shared_ptr<const Job> job_;

@@ -4,6 +4,7 @@
 #include "actors/coordinator/state.hpp"
 #include "actors/job/first_period.hpp"
 #include "actors/job/slice_update.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "monitoring/metrics.hpp"
@@ -148,6 +149,9 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     silence_(silence_options(*job_, options_), steady_ms()),
     checkpoints_(self, job_, options_.checkpoints, options_.data_fingerprint,
                  *registry_, *options_.disk, checkpoint_calls()),
+    devices_(options_.past && options_.past->devices > 0
+               ? options_.past->devices
+               : mesh_of(job_->options).members()),
     outputs_(std::make_shared<Executor>("outputs", 1)) {
   commits_.rollback(steps_);
   registry_->gauge(metrics::steps).set(static_cast<double>(job_->total_steps));
@@ -215,6 +219,8 @@ coordinator_actor::behavior_type CoordinatorState::make_behavior() {
     [this](const Detach&) { observers_.drop(self_->current_sender()); },
     [this](const RoleDied& x) { on(x); },
     [this](const GiveUp& x) { fail(x.line); },
+    [this](const RoleGone& x) { return on(x); },
+    [this](const Remains& x) { return on(x); },
     [this](const StopRequest& x) { on(x); },
     [](const Completion& x) { x.then(); },
     [this](caf::tick_atom) { on_tick(); },
@@ -248,6 +254,8 @@ void CoordinatorState::on_tick() {
   const auto now = Clock::now();
   skip_pause(now);
   write_commits();
+  if (gone_) // nobody is there, and nobody awaited
+    return;
   if (!observers_.empty())
     for (const auto& from : {options_.journal_notes, options_.notes})
       std::ranges::for_each(from->take(), [this](auto& x) { note(x); });

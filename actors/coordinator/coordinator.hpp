@@ -46,6 +46,13 @@ struct CoordinatorOptions {
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
   bool allow_faults = false;            ///< InjectFault is obeyed
+  /// Lays the job out on so many devices, for layers of a member that is gone
+  /// for good; called on another thread. Empty: that ends the run.
+  struct NewLayout {
+    std::string kept; ///< kept_layout()
+    std::string line; ///< for people
+  };
+  std::function<NewLayout(uint32_t devices)> replan;
   std::shared_ptr<PageFeed> page;       ///< who shows the run; null: nobody
   /// Whom all members are told to refuse; empty: nobody.
   std::function<std::vector<RevokedMember>()> revoked;

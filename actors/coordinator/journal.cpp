@@ -38,10 +38,12 @@ void CoordinatorState::resume(const JobHistory& past) {
   incarnations_ = first_incarnation(options_.term);
   if (past.epoch == 0)
     return; // nothing was decided: it begins anew, but for its address
-  switch_ = ConsistencySwitch{past.consistency, job_->options.virtual_ranks};
-  async_ = hands_out_leases(*job_, past.consistency);
-  period_epoch_ = past.period_epoch;
-  epoch_plan_.chains().resume(past.chains, past.wanted, past.epoch);
+  if (!past.replanned) { // else they are as the job begins
+    switch_ = ConsistencySwitch{past.consistency, job_->options.virtual_ranks};
+    async_ = hands_out_leases(*job_, past.consistency);
+    period_epoch_ = past.period_epoch;
+    epoch_plan_.chains().resume(past.chains, past.wanted, past.epoch);
+  }
   reshaping_.resume(past.joined, past.left);
   for (auto role : past.left) { // it may not have heard so
     left_out_.dismiss(role, incarnations_);
@@ -72,7 +74,8 @@ void CoordinatorState::resume(const JobHistory& past) {
   for (const auto& reader : job_->plan.of_kind(RoleKind::reader))
     lost_[reader.role] = options_.began;
   joining_.expect(std::move(members), steady_ms() + names_return_ms);
-  write_loss({RoleKind::coordinator, 0}, options_.began, past.fault);
+  if (!past.replanned) // else it was ended for that
+    write_loss({RoleKind::coordinator, 0}, options_.began, past.fault);
 }
 
 void CoordinatorState::write_loss(RoleId role, Clock::time_point when,

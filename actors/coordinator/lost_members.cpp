@@ -75,7 +75,7 @@ void CoordinatorState::remove_member(RoleId role, uint64_t incarnation) {
       && (!supervisor_ || is_guest(role)) && !course_.is_over())
     note(to_string(role) + " is left out: its connection ended");
   forget(role);
-  if (course_.is_over())
+  if (course_.is_over() || gone_)
     return;
   await_back(role);
   if (!is_member_kind(role.kind)) { // a reader: workers ask another one

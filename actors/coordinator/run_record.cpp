@@ -108,6 +108,7 @@ void RunRecord::lost(RoleId role, Clock::time_point now, uint64_t step,
 
 std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
   const bool rollback = std::exchange(rollback_untold_, false);
+  const bool replanned = std::exchange(replan_untold_, false);
   const auto mode = switches_.empty() ? to_string(first_period(*job_))
                                       : switches_.back().mode;
   const bool leased = mode != "sync" && !job_->plan.dense_reduced;
@@ -117,6 +118,8 @@ std::vector<std::string> RunRecord::resumed(const std::set<RoleId>& present) {
       return "rollback";
     if (role.kind == RoleKind::coordinator)
       return "coordinator_restarted";
+    if (replanned)
+      return "layers_dealt_anew";
     if (role.kind == RoleKind::stage)
       return "stage_restored";
     if (role.kind == RoleKind::tensor)

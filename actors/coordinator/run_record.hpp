@@ -140,6 +140,7 @@ private:
   uint64_t samples_ = 0;
   uint64_t measured_samples_ = 0;
   bool rollback_untold_ = false; ///< no epoch has begun with it yet
+  bool replan_untold_ = false;   ///< the same
   uint64_t rolled_back_ = 0;
   uint64_t leases_rolled_back_ = 0;
   double last_loss_ = 0;

@@ -66,6 +66,7 @@ void RunRecord::resume(const JobHistory& past) {
   for (const auto& x : past.switches)
     switches_.push_back({x.step, x.mode, from_unix_ms(x.unix_ms)});
   past_changes_ = past.changes;
+  replan_untold_ = past.replanned;
   if (past.evaluation.empty())
     return;
   const auto json = nlohmann::json::parse(past.evaluation);

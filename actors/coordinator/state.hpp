@@ -121,6 +121,16 @@ private:
   void write_end();
   void write_loss(RoleId role, Clock::time_point when, StepPhase phase);
 
+  // --- a member that is gone for good (replan.cpp) --------------------------
+  struct LayoutLeft; ///< how the job is laid out on the devices that are left
+  using Replanner = caf::typed_response_promise<Replanned>;
+  std::string replan_refusal() const;
+  caf::result<Note> on(const RoleGone& gone);
+  caf::result<Replanned> on(const Remains& remains);
+  void keep_remains(const LayoutLeft& left, Replanner asks);
+  void go_on_from(const CheckpointOutcome& from, const LayoutLeft& left,
+                  Replanner asks);
+
   // --- switching between sync and async (switch.cpp) ------------------------
   caf::result<Note> on(const SwitchConsistency& wanted);
   void drain(); ///< lets the members finish the steps they have begun
@@ -256,6 +266,8 @@ private:
   CoordinatorWatch watch_;
   LossWatch loss_watch_;
   CheckpointDesk checkpoints_;
+  uint32_t devices_;             ///< that a split model may be laid out on
+  std::optional<RoleGone> gone_; ///< all members are ended for that
   std::shared_ptr<Executor> outputs_; ///< makes what the run leaves behind
 };
 

@@ -132,13 +132,18 @@ LayoutChoice choose_layout(JobOptions& options, const Job& made) {
   auto known = made.options;
   known.schedule = options.schedule;
   known.cut.split_at = options.cut.split_at;
-  std::vector<OperatorTime> times;
-  if (!cuts_by_flops(options) && can_be_measured(made))
-    times = measure_operators(made.graph, made.max_rows(), made.precision());
-  auto choice = choose_layout(known, made.graph, made.max_rows(), times);
+  auto choice = choose_layout(known, made.graph, made.max_rows(),
+                              measured_times(options, made));
   options.schedule = known.schedule;
   options.cut.split_at = known.cut.split_at;
   return choice;
+}
+
+std::vector<OperatorTime> measured_times(const JobOptions& options,
+                                         const Job& made) {
+  if (cuts_by_flops(options) || !can_be_measured(made))
+    return {};
+  return measure_operators(made.graph, made.max_rows(), made.precision());
 }
 
 std::string to_string(const LayoutChoice& choice) {
@@ -162,9 +167,10 @@ std::string to_string(const LayoutChoice& choice) {
 }
 
 std::string kept_layout(const JobOptions& options) {
-  if (!has_stages(options))
+  if (!has_stages(options) && !has_tensor_members(options))
     return {};
-  return nlohmann::json{{"split_at", options.cut.split_at},
+  return nlohmann::json{{"mesh", to_string(mesh_of(options))},
+                        {"split_at", options.cut.split_at},
                         {"schedule", options.schedule.order},
                         {"chunks", options.schedule.chunks}}
     .dump();
@@ -173,6 +179,15 @@ std::string kept_layout(const JobOptions& options) {
 void take_layout(JobOptions& options, const std::string& kept) {
   try {
     const auto json = nlohmann::json::parse(kept);
+    Mesh mesh = mesh_of(options);
+    std::string mistake;
+    if (json.contains("mesh")
+        && !parse(json.at("mesh").get<std::string>(), mesh, mistake))
+      throw InputError("the layout of a job: mesh: " + mistake);
+    if (mesh != mesh_of(options)) {
+      options.strategy = Strategy::hybrid;
+      options.cut.mesh = mesh;
+    }
     options.cut.split_at = json.at("split_at");
     options.schedule.order = json.at("schedule");
     options.schedule.chunks = json.at("chunks");

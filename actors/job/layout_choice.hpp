@@ -43,12 +43,18 @@ LayoutChoice choose_layout(JobOptions& options, const Graph& graph,
 /// here, unless it is to be by FLOPs.
 LayoutChoice choose_layout(JobOptions& options, const Job& made);
 
+/// What the operators of a job made of these options take on this machine;
+/// empty: it is to go by FLOPs.
+std::vector<OperatorTime> measured_times(const JobOptions& options,
+                                         const Job& made);
+
 /// For people: "schedule zero_bubble: a step of 10.2 ms, 14 % of it waiting, by
 /// operators measured here (1f1b 12.1 ms; gpipe needs too much memory)".
 std::string to_string(const LayoutChoice& choice);
 
 /// A layout as text, for a coordinator that follows another one and would find
-/// another; empty: of no stages. take_layout() reads that.
+/// another; empty: of no stages or tensor members. take_layout() reads that. Of
+/// a mesh that is not the options' it makes them those of hybrid.
 std::string kept_layout(const JobOptions& options);
 /// Errors: InputError.
 void take_layout(JobOptions& options, const std::string& kept);

@@ -36,6 +36,8 @@ std::string event_sentence(const std::string& kind, const EventBody& body) {
            + std::to_string(body.at("resumed_ms").get<uint64_t>()
                             - body.at("detected_ms").get<uint64_t>())
            + " ms after it";
+  if (kind == "replan")
+    return at("reason");
   std::string out;
   for (const auto& [name, value] : body.items())
     if (name != "asked")

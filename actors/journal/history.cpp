@@ -30,8 +30,12 @@ uint64_t steps_in(const StrictBody& body, const char* name) {
   return bounded(body.at(name).get<uint64_t>());
 }
 
+RoleId role_of_name(const StrictBody& body, const char* name) {
+  return role_from_text(body.at(name).get<std::string>());
+}
+
 RoleId role_of(const StrictBody& body) {
-  return role_from_text(body.at("role").get<std::string>());
+  return role_of_name(body, "role");
 }
 
 StepPhase phase_of(const StrictBody& body) {
@@ -40,6 +44,7 @@ StepPhase phase_of(const StrictBody& body) {
 
 void read_epoch(const StrictBody& body, JobHistory& history) {
   history.epoch = body.at("epoch");
+  history.replanned = false;
   history.members.clear();
   for (const auto& [name, incarnation] : body.at("members").items())
     history.members[role_from_text(name)] = incarnation.get<uint64_t>();
@@ -56,6 +61,18 @@ void read_epoch(const StrictBody& body, JobHistory& history) {
   history.period_epoch = body.at("period_epoch");
   if (body.at("rollback").get<bool>())
     history.steps = steps_in(body, "version");
+}
+
+void read_replan(const StrictBody& body, JobHistory& history) {
+  role_of_name(body, "gone");
+  history.devices = body.at("devices");
+  history.layout = body.at("layout");
+  history.resume_from = body.at("resume_from");
+  history.steps = steps_in(body, "version");
+  history.members.clear();
+  history.chains.clear();
+  history.wanted.clear();
+  history.replanned = true;
 }
 
 void read_counts(const StrictBody& body, JobHistory& history) {
@@ -108,6 +125,8 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     history.layout = event.body;
   } else if (kind == "epoch") {
     read_epoch(body, history);
+  } else if (kind == "replan") {
+    read_replan(body, history);
   } else if (kind == "commits") {
     read_commits(body, history);
   } else if (kind == "rollback") {
@@ -177,7 +196,8 @@ std::vector<std::string> journal_kinds() {
   return {"coordinator", "job",   "layout",      "address",  "epoch",
           "commits",     "death", "recovery",    "rollback", "restart",
           "joined",      "left",  "consistency", "change",   "evaluation",
-          "fault",       "over",  "disk",        "revoked",  "token"};
+          "fault",       "over",  "disk",        "revoked",  "token",
+          "replan"};
 }
 
 } // namespace troupe

@@ -88,6 +88,18 @@ void JobJournal::epoch(const EpochRow& row, std::function<void()> synced) {
   write("epoch", body, std::move(synced));
 }
 
+void JobJournal::replanned(const ReplanRow& row,
+                           std::function<void()> synced) {
+  write("replan",
+        {{"gone", to_string(row.gone)},
+         {"devices", row.devices},
+         {"layout", row.layout},
+         {"resume_from", row.resume_from},
+         {"version", row.version},
+         {"reason", row.reason}},
+        std::move(synced));
+}
+
 void JobJournal::committed(uint64_t step) {
   if (!sink_)
     return;

@@ -29,6 +29,16 @@ struct EpochRow {
   std::string reason; ///< of this epoch, and of where it begins; for people
 };
 
+/// How the job goes on without a member that is gone for good.
+struct ReplanRow {
+  RoleId gone;
+  uint32_t devices = 0;    ///< that are left
+  std::string layout;      ///< kept_layout()
+  std::string resume_from; ///< the checkpoint that it goes on from
+  uint64_t version = 0;    ///< of that
+  std::string reason;      ///< for people
+};
+
 /// What a coordinator writes into its journal (PROTOCOL 15, 16):
 ///
 ///   coordinator a coordinator has begun; its term is the event's
@@ -36,6 +46,7 @@ struct EpochRow {
 ///   address     where this coordinator listens; before it, layout: of stages
 ///   epoch       decided: nobody is told before it is synced
 ///   commits     history: several steps at once, with the counts so far
+///   replan      decided: the next coordinator lays the job out anew
 ///   death       a role is lost
 ///   recovery    steps go on after that
 ///   rollback    steps are undone; with the counts so far
@@ -60,6 +71,9 @@ public:
   void job(uint64_t job, const std::string& asked);
   void address(const std::string& coordinator, const std::string& metrics,
                const std::string& resume_from);
+  /// The coordinator that follows lays the job out so. Calls synced() as epoch()
+  /// does.
+  void replanned(const ReplanRow& row, std::function<void()> synced);
   /// Calls synced() on another thread; at once where nothing is written.
   void epoch(const EpochRow& row, std::function<void()> synced);
   /// Remembers a commit; flush() writes what is remembered.

@@ -47,6 +47,9 @@ public:
   virtual void kill(uint64_t number) = 0;
   /// Nobody plays the role again: what was kept of it may go.
   virtual void forget(RoleId role) = 0;
+  /// Where a process of this machine may open what is kept of a role; empty: it
+  /// may not, or nothing is.
+  virtual std::string memory_at(RoleId) { return {}; }
 };
 
 } // namespace troupe

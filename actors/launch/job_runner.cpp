@@ -6,6 +6,7 @@
 #include "actors/control/control_line.hpp"
 #include "actors/control/metrics_guard.hpp"
 #include "actors/control/refused_members.hpp"
+#include "actors/job/layout_choice.hpp"
 #include "actors/job/memory_need.hpp"
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/local_coordinator.hpp"
@@ -114,6 +115,7 @@ RunResult run_in_process(const RunOptions& options, const JobData& data) {
   supervise.data = data;
   supervise.job_id = journal.job;
   supervise.flight = options.flight;
+  supervise.restart_budget = options.restarts;
   auto supervisor = spawn_role_supervisor(system, coordinator.actor,
                                           std::move(supervise));
   auto result = watch(self, coordinator.actor, options.events);
@@ -184,12 +186,21 @@ RunResult run_processes(const RunOptions& options,
   supervise.roles = launch.roles.empty() ? process_roles_of(job.plan)
                                          : launch.roles;
   supervise.paired = job.plan.paired;
-  supervise.memory_need = [job](RoleId role) {
-    for (const auto& need : memory_needs(job))
+  supervise.restart_budget = options.restarts;
+  const auto laid_out = std::make_shared<Job>(job);
+  supervise.memory_need = [laid_out](RoleId role) {
+    for (const auto& need : memory_needs(*laid_out))
       if (need.role == role)
         return in_words(need);
     return std::string{};
   };
+  if (options.replans)
+    supervise.replan = [laid_out](const std::string& layout) {
+      auto anew = laid_out->options;
+      take_layout(anew, layout);
+      *laid_out = Job{std::move(anew), laid_out->options.global_batch};
+      return process_roles_of(laid_out->plan);
+    };
   supervise.coordinators = kept;
   start_with(supervise, options, launch, start.address);
   supervise.on_line = [&launch](RoleId role, const std::string& line) {

@@ -62,6 +62,9 @@ struct RunOptions {
   CertificateSource certificates{};
   std::string journal;       ///< file; empty: none is kept
   bool allow_faults = false; ///< InjectFault is obeyed
+  /// Of a role's process, without a step committed between them.
+  uint32_t restarts = 5;
+  bool replans = false; ///< CoordinatorOptions::replan
   std::string flight;        ///< folder of flight recorders; empty: none
   /// Where coordinators may be that follow this one.
   std::vector<std::string> standby_hosts;

@@ -160,21 +160,24 @@ std::string KeptCoordinator::why_killed() const {
   return shared_->why_killed;
 }
 
-void KeptCoordinator::restart() {
+void KeptCoordinator::restart(std::function<void()> listens) {
   if (launch_.journal.empty() || !std::filesystem::exists(launch_.journal))
     throw InputError("the coordinator died, and there is no journal "
                      + launch_.journal + " to go on from");
-  begin();
+  begin(std::move(listens));
 }
 
-void KeptCoordinator::begin() {
+void KeptCoordinator::begin(std::function<void()> listens) {
   {
     const std::lock_guard guard{shared_->mutex};
     shared_->end.reset();
     shared_->result.reset();
     shared_->why_killed.clear();
   }
-  run([](const std::string&) {},
+  run([listens = std::move(listens)](const std::string&) {
+        if (listens)
+          listens();
+      },
       [shared = shared_](const ChildProcesses::Exit& exit) {
         const std::lock_guard guard{shared->mutex};
         shared->ended(exit);

@@ -38,15 +38,16 @@ public:
   /// it has ended already.
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
   /// Starts it, and waits for nothing: a standby.
-  void begin();
+  void begin(std::function<void()> listens = {});
   /// Ends its process (SIGKILL).
   void kill(const std::string& why) const;
   /// Why this one has ended the newest process that has; empty: it has not.
   std::string why_killed() const;
-  /// Starts it again. Not to be called from `died`.
+  /// Starts it again; `listens` is called on another thread once it says where.
+  /// Not to be called from `died`.
   /// Errors: InputError without a journal to go on from; std::runtime_error
   /// with the system's reason.
-  void restart();
+  void restart(std::function<void()> listens = {});
 
 private:
   struct Shared;

@@ -4,6 +4,7 @@
 #include "actors/job/data_fingerprint.hpp"
 #include "actors/job/layout_choice.hpp"
 #include "actors/job/memory_need.hpp"
+#include "actors/job/mesh_choice.hpp"
 #include "actors/journal/history.hpp"
 #include "actors/launch/initial_weights.hpp"
 #include "actors/page/job_page.hpp"
@@ -192,6 +193,12 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
     if (!line.empty() && !past)
       how.first_notes.push_back(line);
   how.allow_faults = options.allow_faults;
+  if (options.replans)
+    how.replan = [job = started.job, asked = options.job](uint32_t devices) {
+      const auto choice = choose_mesh(asked, *job, devices);
+      return CoordinatorOptions::NewLayout{kept_layout(choice.options),
+                                           to_string(choice, devices)};
+    };
   how.revoked = options.revoked;
   how.isa = select_isa(options.job.isa);
   started.actor = spawn_coordinator(system, started.job, data, how, exporter);

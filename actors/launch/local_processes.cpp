@@ -4,6 +4,7 @@
 #include "actors/process/stop_status.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <utility>
@@ -56,6 +57,15 @@ void LocalProcesses::kill(uint64_t number) {
 void LocalProcesses::forget(RoleId role) {
   const std::lock_guard guard{mutex_};
   memory_.erase(role);
+}
+
+std::string LocalProcesses::memory_at(RoleId role) {
+  const std::lock_guard guard{mutex_};
+  const auto kept = memory_.find(role);
+  return kept == memory_.end() || !kept->second
+           ? std::string{}
+           : "/proc/" + std::to_string(getpid()) + "/fd/"
+               + std::to_string(kept->second.get());
 }
 
 } // namespace troupe

@@ -29,6 +29,7 @@ public:
   uint64_t start(Order order) override;
   void kill(uint64_t number) override;
   void forget(RoleId role) override;
+  std::string memory_at(RoleId role) override;
 
 private:
   int memory_of(const Order& order);

@@ -11,6 +11,7 @@
 #include "strategies/restart_budget.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -21,6 +22,8 @@ namespace {
 constexpr std::chrono::seconds retire_deadline{5};
 constexpr std::chrono::seconds told_deadline{30};
 constexpr uint64_t told_again_ms = 100;
+/// What members have left is written down, and operators are measured.
+constexpr std::chrono::minutes replan_deadline{10};
 /// A role that was told to end, or ends well, most often does so with its run:
 /// how long that may take to be heard of before the role is started again.
 constexpr std::chrono::milliseconds end_patience{500};
@@ -104,9 +107,11 @@ private:
          if (on_line)
            on_line(role, line);
        },
-       [this, handle, role](const HostProcesses::End& end) {
-         caf::anon_send(handle,
-                        Completion{[this, role, end] { ended(role, end); }});
+       [this, handle, role, layout = layout_](const HostProcesses::End& end) {
+         caf::anon_send(handle, Completion{[this, role, end, layout] {
+                          if (layout == layout_)
+                            ended(role, end);
+                        }});
        }});
   }
 
@@ -166,15 +171,113 @@ private:
     auto& running = running_[role];
     running.number = 0;
     running.ended = end.process;
+    if (gone_) {
+      tell_what_remains();
+      return;
+    }
     auto death = end.death;
     if (death.life.memory && options_.memory_need)
       death.how += ", it " + options_.memory_need(role);
     if (end.well)
-      self_->delayed_send(self_, end_patience, Completion{[this, role, death] {
-                            died(role, death);
+      self_->delayed_send(self_, end_patience,
+                          Completion{[this, role, death, layout = layout_] {
+                            if (layout == layout_)
+                              died(role, death);
                           }});
     else
       died(role, death);
+  }
+
+  // --- a role that is started no more ----------------------------------------
+
+  /// Asks whether the job goes on without it; until a coordinator has heard so.
+  void gone(RoleId role, const std::string& why) {
+    if (!options_.replan) {
+      give_up(why);
+      return;
+    }
+    if (asked_for_.value_or(role) != role) // that one ends all
+      return;
+    asked_for_ = role;
+    self_->request(coordinator_, told_deadline, RoleGone{role, why})
+      .then([this, why](const Note&) { end_members(why); },
+            [this, role, why](const caf::error& failure) {
+              if (failure == caf::sec::invalid_argument
+                  || failure == caf::sec::request_timeout)
+                give_up(why + "; its layers cannot be dealt anew: "
+                        + line_of(failure));
+              else
+                after(told_again_ms, [this, role, why] { gone(role, why); });
+            });
+  }
+
+  void give_up(const std::string& why) {
+    self_->send(coordinator_, GiveUp{why});
+    over_ = true;
+  }
+
+  void end_members(const std::string& why) {
+    gone_ = why;
+    for (auto& [role, running] : running_)
+      if (running.number != 0)
+        running.host->kill(running.number);
+    tell_what_remains();
+  }
+
+  /// Once all have ended.
+  void tell_what_remains() {
+    Remains remains;
+    for (const auto& [role, running] : running_) {
+      if (running.number != 0)
+        return;
+      if (!running.host)
+        continue;
+      if (auto at = running.host->memory_at(role); !at.empty())
+        remains.states.push_back(std::move(at));
+    }
+    self_->request(coordinator_, replan_deadline, remains)
+      .then([this](const Replanned& x) { begin_anew(x.layout); },
+            [this](const caf::error& failure) {
+              give_up(*gone_ + "; its layers cannot be dealt anew: "
+                      + line_of(failure));
+            });
+  }
+
+  /// The coordinator goes on from its journal, with the roles of that layout.
+  void begin_anew(const std::string& layout) {
+    try {
+      options_.roles = options_.replan(layout);
+    } catch (const std::exception& failure) {
+      give_up(*gone_ + "; " + failure.what());
+      return;
+    }
+    for (const auto& [role, running] : running_)
+      if (running.host)
+        running.host->forget(role);
+    running_.clear();
+    retired_.clear();
+    budget_ = RestartBudget{options_.restart_budget};
+    ++layout_;
+    follows_ = true;
+    options_.coordinators.front()->kill("layers are dealt anew");
+  }
+
+  void coordinator_follows(KeptCoordinator& kept) {
+    follows_ = false;
+    auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
+    try {
+      kept.restart([this, handle] {
+        caf::anon_send(handle, Completion{[this] {
+                         if (over_ || !std::exchange(gone_, std::nullopt))
+                           return;
+                         asked_for_.reset();
+                         for (auto role : options_.roles)
+                           start_or_give_up(role);
+                       }});
+      });
+    } catch (const std::exception& failure) {
+      end_run(failure.what());
+    }
   }
 
   void watch_coordinator(const std::shared_ptr<KeptCoordinator>& kept) {
@@ -192,6 +295,16 @@ private:
                         const ChildProcesses::Exit& exit) {
     if (over_)
       return;
+    if (follows_) {
+      coordinator_follows(kept);
+      return;
+    }
+    if (gone_) {
+      end_run(*gone_ + "; the coordinator died while its layers were dealt "
+                       "anew: "
+              + line_of(exit));
+      return;
+    }
     if (exit.signal == 0 && exit.status != deposed_status) {
       // Where all are told to end, the one that leads ends the run.
       if (!is_stop_status(exit.status) || --coordinators_ == 0)
@@ -253,7 +366,7 @@ private:
   void died(RoleId role, const RoleDeath& death) {
     const auto& ended = running_[role].ended;
     RoleDied known{role, {}, ended.host, ended.process};
-    if (over_)
+    if (over_ || gone_)
       return;
     if (retired_.contains(role)) {
       forget(role);
@@ -261,8 +374,7 @@ private:
     }
     auto verdict = budget_.died(role, death.how, death.life);
     if (!verdict.restart) {
-      self_->send(coordinator_, GiveUp{verdict.reason});
-      over_ = true;
+      gone(role, verdict.reason);
       return;
     }
     known.how = verdict.reason;
@@ -272,8 +384,8 @@ private:
       known.how = to_string(known.role) + " died with " + to_string(role);
       tell_of_death(known);
     }
-    after(verdict.delay_ms, [this, role] {
-      if (!retired_.contains(role))
+    after(verdict.delay_ms, [this, role, layout = layout_] {
+      if (!retired_.contains(role) && !gone_ && layout == layout_)
         start_or_give_up(role);
     });
   }
@@ -304,6 +416,8 @@ private:
   }
 
   void on(const ReplaceRole& replace) {
+    if (gone_)
+      return;
     auto role = replace.role;
     if (options_.paired)
       role.kind = RoleKind::worker;
@@ -327,6 +441,11 @@ private:
   std::set<RoleId> added_;   ///< as coordinators asked for
   std::set<RoleId> retired_; ///< they have left, or are leaving
   size_t coordinators_ = options_.coordinators.size(); ///< not told to end
+  std::optional<RoleId> asked_for_; ///< who is gone
+  /// Why all members are ended; none: they are not.
+  std::optional<std::string> gone_;
+  uint32_t layout_ = 0;  ///< counts how often layers were dealt
+  bool follows_ = false; ///< a coordinator for that, once this one has ended
   bool over_ = false;
 };
 

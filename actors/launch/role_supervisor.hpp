@@ -35,6 +35,9 @@ struct SupervisorOptions {
   std::vector<std::shared_ptr<KeptCoordinator>> coordinators;
   /// Knows why they ended; of processes.
   std::shared_ptr<RoleDeaths> deaths;
+  /// Says which roles there are once the coordinator has laid the job out so
+  /// (Replanned); null: a role that is started no more ends the run.
+  std::function<std::vector<RoleId>(const std::string& layout)> replan;
   std::string coordinator; ///< HOST:PORT,… of them, for roles elsewhere
   std::vector<std::string> arguments; ///< of each role, besides
   /// "needs about 1.9 GiB (…)", what a role takes; it may take a while to say.

@@ -67,6 +67,7 @@ using coordinator_actor = caf::typed_actor<
   caf::result<void>(Evaluation), caf::result<void>(Spreads),
   caf::result<void>(Attach), caf::result<void>(Detach),
   caf::result<void>(RoleDied), caf::result<void>(GiveUp),
+  caf::result<Note>(RoleGone), caf::result<Replanned>(Remains),
   caf::result<void>(StopRequest), caf::result<void>(Completion),
   caf::result<void>(caf::tick_atom)>;
 

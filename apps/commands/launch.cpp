@@ -58,6 +58,9 @@ Settings job_of(const LaunchFlags& flags) {
   if (job.print_config)
     throw UsageError("launch: --print-config prints what holds for troupe "
                      "train; ask that");
+  if (job.on_loss != "end")
+    throw UsageError("launch: --on-loss replan is not available yet where "
+                     "roles are on several hosts; leave it out");
   if (job.standby && flags.address.empty())
     throw UsageError("launch: --standby needs the address by which the hosts "
                      "reach both coordinators: add --address A before --");

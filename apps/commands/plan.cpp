@@ -1,5 +1,6 @@
 #include "actors/job/layout_choice.hpp"
 #include "actors/job/memory_need.hpp"
+#include "actors/job/mesh_choice.hpp"
 #include "apps/settings/commands.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
@@ -22,7 +23,13 @@ int run_plan(const Settings& settings) {
   auto options = settings.job;
   auto job = made(options);
   std::string layout;
-  if (leaves_layout_open(options)) {
+  if (settings.best_of > 0) {
+    const auto choice = choose_mesh(options, job, settings.best_of);
+    options = choice.options;
+    layout = to_string(choice, settings.best_of) + '\n'
+             + to_string(choice.layout);
+    job = made(options);
+  } else if (leaves_layout_open(options)) {
     layout = to_string(choose_layout(options, job));
     job = made(options);
   }

@@ -105,6 +105,7 @@ int play_coordinator(const Settings& settings) {
   run.journal = settings.journal;
   run.flight = settings.flight;
   run.allow_faults = settings.allow_faults;
+  run.replans = settings.on_loss == "replan";
   run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);
   // A launcher waits for the address on this process's standard output.

@@ -101,6 +101,8 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   run.certificates = certificate_source(settings);
   run.journal = settings.journal;
   run.allow_faults = settings.allow_faults;
+  run.restarts = settings.restarts;
+  run.replans = settings.on_loss == "replan";
   run.events = shown_on(console, interrupt, settings.log_every);
   if (settings.log_level == "error")
     run.events.note = {};

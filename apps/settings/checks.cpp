@@ -34,6 +34,35 @@ void require_flag(const Settings& settings, const std::string& value,
            + ", for example --" + name + " " + example);
 }
 
+/// Layers are dealt anew by a launcher that starts all roles on its own host,
+/// and by the coordinator that it starts.
+void check_loss(const Settings& settings) {
+  const auto& job = settings.job;
+  const std::string flag = "--on-loss replan ";
+  const bool split = has_stages(job) || has_tensor_members(job);
+  if (settings.best_of > 0 && !split)
+    refuse("--best-mesh-of lays out stages and tensor members; add --strategy "
+           "hybrid, or leave it out");
+  if (settings.on_loss != "replan")
+    return;
+  if (!split)
+    refuse(flag + "deals layers anew, and --strategy " + to_string(job.strategy)
+           + " has every layer everywhere; leave it out");
+  if (settings.command == "role" && !settings.supervised)
+    refuse(flag + "ends and starts roles, and nobody does where they are "
+                  "started by hand; leave it out");
+  if (settings.leads)
+    refuse(flag + "is not available yet where roles come from several hosts; "
+                  "leave it out");
+  if (settings.command != "role" && !job.processes)
+    refuse(flag + "starts other processes; add --processes");
+  if (settings.standby)
+    refuse(flag + "is not available yet with --standby; drop one of them");
+  if (settings.checkpoints.dir.empty())
+    refuse(flag + "keeps what members have left as a checkpoint; add "
+                  "--checkpoint-dir DIR");
+}
+
 /// What two values do not allow together.
 void check_values(const Settings& settings) {
   const auto& job = settings.job;
@@ -49,6 +78,7 @@ void check_values(const Settings& settings) {
            + " leaves out; drop one of them");
   if (settings.standby && !job.processes)
     refuse("--standby takes over from a process that died; add --processes");
+  check_loss(settings);
 }
 
 /// Model, layout, plan and end of the run, as the job will make them.

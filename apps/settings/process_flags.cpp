@@ -92,6 +92,16 @@ void add_connections(std::vector<Flag>& flags) {
       "needs --processes",
       toggle(FIELD(standby), true));
   flags.back().type = FlagType::toggle;
+  add(flags, on_train | on_plan, group, "restarts", "N", "5",
+      "how often roles are started again without a step committed between; 0: "
+      "never",
+      whole(FIELD(restarts), 0, 1'000));
+  flags.back().type = FlagType::number;
+  add(flags, on_runs, group, "on-loss", "NAME", "end",
+      "when a stage or tensor member is started no more: end the run; replan: "
+      "deal its layers anew to the devices that are left, by the mesh that is "
+      "best for those; needs --processes and --checkpoint-dir",
+      choice(FIELD(on_loss), {"end", "replan"}));
   add(
     flags, on_runs, group, "allow-faults", "", "no",
     "let who has the operator's certificate put faults into the job, as troupe "

@@ -151,6 +151,9 @@ struct Settings {
   /// --workers MIN:MAX: that are enough to begin and to go on; 0: all to begin.
   uint32_t min_workers = 0;
   bool standby = false;      ///< train: start a second coordinator
+  uint32_t restarts = 5;     ///< train: of a role without a step between them
+  std::string on_loss = "end"; ///< or replan: a member that is gone for good
+  uint32_t best_of = 0;        ///< plan: find the mesh of so many; 0: of none
   bool allow_faults = false; ///< whether InjectFault is obeyed
   std::string voters;        ///< HOST:PORT,… role coordinator; empty: alone
   uint32_t voter = 0;        ///< role coordinator: which of them is its own

@@ -493,6 +493,8 @@ TRAIN = {
                             "--metrics-token", "t"),
     "listen": listen,
     "standby": tested("tests/process/standby_test.py", "--standby"),
+    "restarts": tested("tests/process/replan_test.py", "--restarts", "3"),
+    "on-loss": tested("tests/process/replan_test.py", "--on-loss", "end"),
     "allow-faults": tested("apps/process/launched_job.cpp", "--allow-faults"),
     "certificates": says(r"certificates \S*of-job", "--certificates", "of-job",
                          base=APART),
@@ -639,6 +641,12 @@ NO_FOLDER = (r"there is no folder", "no-such/x.json", 1)
 MOVE = "ctl move-slices --coordinator 127.0.0.1:1 --certificates asks"
 
 OTHERS = {
+    "plan": {
+        "best-mesh-of": prints(r"data=2,stage=1 of 2 devices: a step of",
+                               "--best-mesh-of", "2", command="plan",
+                               base=[*MESHED, "--model",
+                                     "sleep:1ms+1ms+1ms-4"]),
+    },
     "evaluate": {
         **reads("evaluate"),
         "summary": writes("--summary", "evaluated.json", command="evaluate",

@@ -58,6 +58,20 @@ struct ReplaceRole {
 struct GiveUp {
   std::string line;
 };
+/// The same of a member of a split model, whose layers others may get
+/// (--on-loss replan): granted, all members are ended for that.
+struct RoleGone {
+  RoleId role;
+  std::string how;
+};
+/// They have ended: where their states can be opened on this host.
+struct Remains {
+  std::vector<std::string> states;
+};
+/// How the coordinator that follows lays the job out, as its journal has it.
+struct Replanned {
+  std::string layout;
+};
 /// How far a run is; at most ten a second.
 struct Progress {
   uint64_t step = 0;
@@ -110,6 +124,9 @@ TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how),
                TROUPE_FIELD(host), TROUPE_FIELD(process))
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
 TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
+TROUPE_INSPECT(RoleGone, TROUPE_FIELD(role), TROUPE_FIELD(how))
+TROUPE_INSPECT(Remains, TROUPE_FIELD(states))
+TROUPE_INSPECT(Replanned, TROUPE_FIELD(layout))
 TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
                TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),
                TROUPE_FIELD(steps_per_second))

@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(only_the_coordinator_says_what_the_coordinator_says) {
     BOOST_TEST(!may(who, Activate{}));
     BOOST_TEST(!may(who, Finish{}));
     BOOST_TEST(!may(who, ArmFault{}));
+    BOOST_TEST(!may(who, Replanned{}));
     BOOST_TEST(!may(who, JobInfo{}));
     BOOST_TEST(!may(who, AppendLog{}));
     BOOST_TEST(!may(who, AskVote{}));
@@ -76,6 +77,16 @@ BOOST_AUTO_TEST_CASE(only_the_coordinator_says_what_the_coordinator_says) {
   BOOST_TEST(may(coordinator_name, RowPull{})); // of the evaluator beside it
   BOOST_TEST(!may(worker_1, RowPull{}));        // on links
   BOOST_TEST(may(coordinator_name, AppendLog{}));
+  BOOST_TEST(may(coordinator_name, Replanned{}));
+}
+
+BOOST_AUTO_TEST_CASE(only_a_supervisor_says_what_has_become_of_roles) {
+  for (const auto& who : {worker_1, shard_0, voter_name, operator_name}) {
+    BOOST_TEST(!may(who, RoleGone{}));
+    BOOST_TEST(!may(who, Remains{}));
+  }
+  BOOST_TEST(may(supervisor_name, RoleGone{}));
+  BOOST_TEST(may(supervisor_name, Remains{}));
 }
 
 BOOST_AUTO_TEST_CASE(only_an_operator_changes_a_job) {

@@ -145,6 +145,17 @@ BOOST_AUTO_TEST_CASE(a_layout_is_the_same_wherever_it_travels) {
       BOOST_TEST(other->plan.stages[k].begin == here.plan.stages[k].begin);
   }
   BOOST_CHECK_THROW(take_layout(again, "{}"), InputError);
+  // A job that was laid out anew is of another mesh, one of stages or groups.
+  auto meshed = here.options;
+  meshed.strategy = Strategy::hybrid;
+  meshed.cut.mesh = {3, 2, 1};
+  take_layout(again, kept_layout(meshed));
+  BOOST_TEST((again.strategy == Strategy::hybrid));
+  BOOST_TEST((again.cut.mesh == meshed.cut.mesh));
+  meshed.cut.mesh = {2, 1, 2};
+  take_layout(again, kept_layout(meshed));
+  BOOST_TEST((again.cut.mesh == meshed.cut.mesh));
+  BOOST_CHECK_THROW(take_layout(again, R"({"mesh":"data=0"})"), InputError);
   BOOST_TEST(kept_layout(small_job()).empty());
 }
 

@@ -131,6 +131,34 @@ BOOST_AUTO_TEST_CASE(a_death_stays_open_until_its_recovery) {
   BOOST_TEST(rows[1].step == 15u);
 }
 
+BOOST_AUTO_TEST_CASE(a_job_that_is_laid_out_anew_has_no_epoch_yet) {
+  const RoleId stage{RoleKind::stage, 5};
+  journal.address("127.0.0.1:7000", "", "ckpt/step-5");
+  journal.epoch(row(4), [] {});
+  journal.committed(0);
+  journal.flush({});
+  bool synced = false;
+  journal.replanned({stage, 7, R"({"mesh":"data=3,stage=2"})", "ckpt/step-40",
+                     40, "stage:5 is gone"},
+                    [&] { synced = true; });
+  BOOST_TEST(synced);
+  auto read = history();
+  BOOST_TEST(read.replanned);
+  BOOST_TEST(read.devices == 7u);
+  BOOST_TEST(read.layout == R"({"mesh":"data=3,stage=2"})");
+  BOOST_TEST(read.resume_from == "ckpt/step-40");
+  BOOST_TEST(read.steps == 40u);
+  BOOST_TEST(read.epoch == 4u);
+  BOOST_TEST(read.members.empty());
+  BOOST_TEST(read.chains.empty());
+  BOOST_TEST(read.wanted.empty());
+  journal.epoch(row(5), [] {});
+  read = history();
+  BOOST_TEST(!read.replanned);
+  BOOST_TEST(read.devices == 7u);
+  BOOST_TEST(read.members.size() == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(a_fault_of_the_coordinator_is_over_with_its_death) {
   journal.fault(StepPhase::seal, {});
   BOOST_TEST((history().fault == StepPhase::seal));
