@@ -53,7 +53,8 @@ bool is_better(const MeshChoice::Tried& a, const MeshChoice::Tried& b) {
 std::string step_of(const MeshChoice& choice, uint64_t step) {
   char text[32];
   if (choice.layout.measured)
-    std::snprintf(text, sizeof text, "%.3g ms", static_cast<double>(step) / 1e6);
+    std::snprintf(text, sizeof text, "%.3g ms",
+                  static_cast<double>(step) / 1e6);
   else
     std::snprintf(text, sizeof text, "%.3g MFLOP",
                   static_cast<double>(step) / 1e6);

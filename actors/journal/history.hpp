@@ -24,7 +24,7 @@ struct JobHistory {
   std::string resume_from;     ///< the checkpoint it began with; empty: none
   std::string layout;          ///< kept_layout(); empty: none
 
-  uint32_t devices = 0;               ///< that are left; 0: all
+  uint32_t devices = 0; ///< that are left; 0: all
   /// Laid out anew since the newest epoch, of which nothing holds any more.
   bool replanned = false;
   uint64_t epoch = 0;                 ///< newest that was decided; 0: none

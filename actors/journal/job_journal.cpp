@@ -88,8 +88,7 @@ void JobJournal::epoch(const EpochRow& row, std::function<void()> synced) {
   write("epoch", body, std::move(synced));
 }
 
-void JobJournal::replanned(const ReplanRow& row,
-                           std::function<void()> synced) {
+void JobJournal::replanned(const ReplanRow& row, std::function<void()> synced) {
   write("replan",
         {{"gone", to_string(row.gone)},
          {"devices", row.devices},

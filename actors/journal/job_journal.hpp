@@ -71,8 +71,8 @@ public:
   void job(uint64_t job, const std::string& asked);
   void address(const std::string& coordinator, const std::string& metrics,
                const std::string& resume_from);
-  /// The coordinator that follows lays the job out so. Calls synced() as epoch()
-  /// does.
+  /// The coordinator that follows lays the job out so. Calls synced() as
+  /// epoch() does.
   void replanned(const ReplanRow& row, std::function<void()> synced);
   /// Calls synced() on another thread; at once where nothing is written.
   void epoch(const EpochRow& row, std::function<void()> synced);

@@ -65,7 +65,7 @@ struct RunOptions {
   /// Of a role's process, without a step committed between them.
   uint32_t restarts = 5;
   bool replans = false; ///< CoordinatorOptions::replan
-  std::string flight;        ///< folder of flight recorders; empty: none
+  std::string flight;   ///< folder of flight recorders; empty: none
   /// Where coordinators may be that follow this one.
   std::vector<std::string> standby_hosts;
   /// When this process began: one that follows a coordinator that died knows of

@@ -174,14 +174,15 @@ void KeptCoordinator::begin(std::function<void()> listens) {
     shared_->result.reset();
     shared_->why_killed.clear();
   }
-  run([listens = std::move(listens)](const std::string&) {
-        if (listens)
-          listens();
-      },
-      [shared = shared_](const ChildProcesses::Exit& exit) {
-        const std::lock_guard guard{shared->mutex};
-        shared->ended(exit);
-      });
+  run(
+    [listens = std::move(listens)](const std::string&) {
+      if (listens)
+        listens();
+    },
+    [shared = shared_](const ChildProcesses::Exit& exit) {
+      const std::lock_guard guard{shared->mutex};
+      shared->ended(exit);
+    });
 }
 
 } // namespace troupe

@@ -300,8 +300,9 @@ private:
       return;
     }
     if (gone_) {
-      end_run(*gone_ + "; the coordinator died while its layers were dealt "
-                       "anew: "
+      end_run(*gone_
+              + "; the coordinator died while its layers were dealt "
+                "anew: "
               + line_of(exit));
       return;
     }
@@ -441,7 +442,7 @@ private:
   std::set<RoleId> added_;   ///< as coordinators asked for
   std::set<RoleId> retired_; ///< they have left, or are leaving
   size_t coordinators_ = options_.coordinators.size(); ///< not told to end
-  std::optional<RoleId> asked_for_; ///< who is gone
+  std::optional<RoleId> asked_for_;                    ///< who is gone
   /// Why all members are ended; none: they are not.
   std::optional<std::string> gone_;
   uint32_t layout_ = 0;  ///< counts how often layers were dealt

@@ -49,18 +49,21 @@ void check_loss(const Settings& settings) {
     refuse(flag + "deals layers anew, and --strategy " + to_string(job.strategy)
            + " has every layer everywhere; leave it out");
   if (settings.command == "role" && !settings.supervised)
-    refuse(flag + "ends and starts roles, and nobody does where they are "
-                  "started by hand; leave it out");
+    refuse(flag
+           + "ends and starts roles, and nobody does where they are "
+             "started by hand; leave it out");
   if (settings.leads)
-    refuse(flag + "is not available yet where roles come from several hosts; "
-                  "leave it out");
+    refuse(flag
+           + "is not available yet where roles come from several hosts; "
+             "leave it out");
   if (settings.command != "role" && !job.processes)
     refuse(flag + "starts other processes; add --processes");
   if (settings.standby)
     refuse(flag + "is not available yet with --standby; drop one of them");
   if (settings.checkpoints.dir.empty())
-    refuse(flag + "keeps what members have left as a checkpoint; add "
-                  "--checkpoint-dir DIR");
+    refuse(flag
+           + "keeps what members have left as a checkpoint; add "
+             "--checkpoint-dir DIR");
 }
 
 /// What two values do not allow together.

@@ -365,7 +365,10 @@ void add_places(std::vector<Flag>& flags) {
         "sparse tables: rows used so often are not evicted for idleness",
         whole(FIELD(job.table_keep_count), 0, 1 << 24)}});
   add(flags, group, on_plan,
-      {{"best-mesh-of", "N", number_flag, "none: --mesh",
+      {{"best-mesh-of",
+        "N",
+        number_flag,
+        "none: --mesh",
         "of pipeline, hybrid and tensor: plan the mesh of at most so many "
         "members that takes a step least",
         {whole(FIELD(best_of), 1, Mesh::max_members).set, nullptr}}});

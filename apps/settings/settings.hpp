@@ -150,14 +150,14 @@ struct Settings {
   std::string coordinator; ///< HOST:PORT,… where it may be; empty: not given
   /// --workers MIN:MAX: that are enough to begin and to go on; 0: all to begin.
   uint32_t min_workers = 0;
-  bool standby = false;      ///< train: start a second coordinator
-  uint32_t restarts = 5;     ///< train: of a role without a step between them
+  bool standby = false;        ///< train: start a second coordinator
+  uint32_t restarts = 5;       ///< train: of a role without a step between them
   std::string on_loss = "end"; ///< or replan: a member that is gone for good
   uint32_t best_of = 0;        ///< plan: find the mesh of so many; 0: of none
-  bool allow_faults = false; ///< whether InjectFault is obeyed
-  std::string voters;        ///< HOST:PORT,… role coordinator; empty: alone
-  uint32_t voter = 0;        ///< role coordinator: which of them is its own
-  std::string certificates;  ///< folder or file; empty: the job makes its own
+  bool allow_faults = false;   ///< whether InjectFault is obeyed
+  std::string voters;          ///< HOST:PORT,… role coordinator; empty: alone
+  uint32_t voter = 0;          ///< role coordinator: which of them is its own
+  std::string certificates;    ///< folder or file; empty: the job makes its own
   uint64_t certificate_seconds = 30UL * 24
                                  * 3600; ///< that those made here hold
   std::string member;                    ///< certificates: whose

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import unittest
+from pathlib import Path
 
 from cluster import ENDLESS, Run, wait_for
 from own_folder import OwnFolder
@@ -120,7 +121,7 @@ class Replan(SplitModels, OwnFolder):
         os.kill(run.process.pid, signal.SIGSTOP)
         try:
             pid = run.kill(role)
-            wait_for(lambda: open(f"/proc/{pid}/stat").read()
+            wait_for(lambda: Path(f"/proc/{pid}/stat").read_text()
                      .rsplit(")", 1)[1].split()[0] == "Z", f"{role} is dead")
             with open(memory, "r+b") as file:
                 file.write(bytes(4096))

@@ -28,10 +28,9 @@ JobOptions meshed_job() {
 
 MeshChoice chosen(const JobOptions& options, uint32_t devices) {
   const auto graph = make_graph(options.model);
-  return choose_mesh(options, graph, 1,
-                     std::vector<OperatorTime>(graph.ops.size(),
-                                               {10, 20, 10, 10}),
-                     devices);
+  return choose_mesh(
+    options, graph, 1,
+    std::vector<OperatorTime>(graph.ops.size(), {10, 20, 10, 10}), devices);
 }
 
 } // namespace
