@@ -34,13 +34,16 @@ class Replan(SplitModels, OwnFolder):
     def kept(self, *more):
         return ["--checkpoint-dir", self.path("kept"), *NEVER, *more]
 
-    def lose(self, run, role, times):
-        """Kills it, and waits until the job has been laid out so often."""
+    def lose(self, run, role, times, steps=40):
+        """Kills it, and waits until the job has been laid out so often, and has
+        gone on: meanwhile nobody tells how far it is."""
+        before = run.step()
         run.kill(role)
         wait_for(lambda: run.output().count("is gone for good: its layers are "
                                             "dealt anew") >= times
                  or run.process.poll() is not None, f"{role} is gone for good")
         self.assertIsNone(run.process.poll(), run.error())
+        run.wait_for_step(before + steps)
 
     def check_lost(self, job, layout, roles, one=None):
         """They are gone for good, one after the other."""
@@ -101,7 +104,7 @@ class Replan(SplitModels, OwnFolder):
             old = run.kill("stage:1")
             wait_for(lambda: run.children().get("stage:1") not in (None, old),
                      "stage:1 is started again")
-            self.lose(run, "stage:1", 1)
+            self.lose(run, "stage:1", 1, 3)
             run.wait_for_step(run.step() + 2)
             old = run.kill("coordinator")
             wait_for(lambda: run.children().get("coordinator")
@@ -186,7 +189,7 @@ class Replan(SplitModels, OwnFolder):
         with Run(*job, "--epochs", "0", "--steps", "24",
                  *mesh("data=2", "stage=4"), *self.kept()) as run:
             run.wait_for_step(4)
-            self.lose(run, "stage:5", 1)
+            self.lose(run, "stage:5", 1, 2)
             summary = run.finish()
             self.assertIn(f"{best[1]} of 7 devices", run.output())
         whole = summary_of("--model", "sleep:" + "+".join(["0ms"] * 8) + "-16",
