@@ -1,8 +1,7 @@
-#include "kernels/cuda/nccl_reducer.hpp"
-
 #include "kernels/base/require.hpp"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/nccl.cuh"
+#include "kernels/cuda/nccl_reducer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -121,9 +120,9 @@ private:
     if (auto told = tell(id, deadline); told.end != CollectiveEnd::done)
       return told;
     nccl::Config config;
-    const auto status =
-      nccl_.join(&communicator_, static_cast<int>(layout_.members), id,
-                 static_cast<int>(layout_.rank), &config);
+    const auto status = nccl_.join(&communicator_,
+                                   static_cast<int>(layout_.members), id,
+                                   static_cast<int>(layout_.rank), &config);
     return settle(status, deadline);
   }
 
@@ -155,8 +154,8 @@ private:
 
   CollectiveResult refused(int status) const {
     // What was asked for wrongly will be wrong in the next epoch as well.
-    const bool lasting =
-      status == nccl::invalid_usage || status == nccl::invalid_argument;
+    const bool lasting = status == nccl::invalid_usage
+                         || status == nccl::invalid_argument;
     return {lasting ? CollectiveEnd::mismatch : CollectiveEnd::aborted,
             to_string(device_) + ": NCCL: " + nccl_.error_text(status)
               + (status == nccl::invalid_usage
@@ -366,13 +365,13 @@ std::string nccl_version() {
 std::shared_ptr<float> make_device_array(DeviceId device, uint64_t elements) {
   const CurrentDevice current(device.index);
   const CudaPlace place{to_string(device), "sums of gradients"};
-  auto* values = static_cast<float*>(
-    allocate_on_device(elements * sizeof(float), place));
+  auto* values =
+    static_cast<float*>(allocate_on_device(elements * sizeof(float), place));
   std::shared_ptr<float> array{values, [](float* at) { cudaFree(at); }};
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), place);
-  const auto status =
-    cudaMemsetAsync(values, 0, elements * sizeof(float), stream);
+  const auto status = cudaMemsetAsync(values, 0, elements * sizeof(float),
+                                      stream);
   const auto waited = cudaStreamSynchronize(stream);
   cudaStreamDestroy(stream);
   check(status, place);
@@ -380,10 +379,9 @@ std::shared_ptr<float> make_device_array(DeviceId device, uint64_t elements) {
   return array;
 }
 
-std::unique_ptr<Reducer> make_nccl_reducer(ReducerLayout layout,
-                                           DeviceId device,
-                                           std::unique_ptr<Reducer> host,
-                                           bool any_order) {
+std::unique_ptr<Reducer>
+make_nccl_reducer(ReducerLayout layout, DeviceId device,
+                  std::unique_ptr<Reducer> host, bool any_order) {
   return std::make_unique<NcclReducer>(std::move(layout), device,
                                        std::move(host), any_order);
 }

@@ -31,9 +31,8 @@ std::shared_ptr<float> make_device_array(DeviceId device, uint64_t elements);
 /// over it, and all but steps. The communicator is as old as the group: made in
 /// its first step, aborted with it; no call of NCCL waits for a peer.
 /// Errors: InputError of nccl_version().
-std::unique_ptr<Reducer> make_nccl_reducer(ReducerLayout layout,
-                                           DeviceId device,
-                                           std::unique_ptr<Reducer> host,
-                                           bool any_order);
+std::unique_ptr<Reducer>
+make_nccl_reducer(ReducerLayout layout, DeviceId device,
+                  std::unique_ptr<Reducer> host, bool any_order);
 
 } // namespace troupe::kernels

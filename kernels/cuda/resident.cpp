@@ -197,8 +197,8 @@ public:
     const auto device = current();
     make_room();
     check(cudaMemcpyAsync(gradients_[waiting_++].data(), from,
-                          variables_.total() * sizeof(float),
-                          cudaMemcpyDefault, context().stream()),
+                          variables_.total() * sizeof(float), cudaMemcpyDefault,
+                          context().stream()),
           context().place("upload of a sum"));
   }
 

@@ -34,16 +34,17 @@ public:
   virtual void add_gradients() = 0;
 
   /// Takes the newest gradient to the host, or to other memory of the device,
-  /// where others may add to it; none is a bug. False: it is not finite. Shapes: flat by Layout(graph); gaps are zero
-  /// or left alone. Completion: when the call returns.
+  /// where others may add to it; none is a bug. False: it is not finite.
+  /// Shapes: flat by Layout(graph); gaps are zero or left alone. Completion:
+  /// when the call returns.
   virtual bool pop_gradient(float* to) = 0;
   /// Puts a gradient of the host or of the device, of that shape, gaps finite,
   /// beside those that are there. Completion: when update() returns.
   virtual void push_sum(const float* from) = 0;
   /// The two calls will find this memory of the host: until what is returned
   /// ends, the device reaches it without a copy between, if it can. Null: it
-  /// cannot, or the memory is its own. Shapes: array [Layout(graph).total]; other calls touch nothing of
-  /// its pages.
+  /// cannot, or the memory is its own. Shapes: array [Layout(graph).total];
+  /// other calls touch nothing of its pages.
   virtual std::shared_ptr<void> pin(float* /*array*/) { return nullptr; }
 
   struct Update {
