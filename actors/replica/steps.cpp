@@ -3,6 +3,7 @@
 #include "actors/job/first_period.hpp"
 #include "actors/replica/device_home.hpp"
 #include "actors/replica/host_home.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
@@ -46,7 +47,9 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
   layouts_ = bucket_layouts(job_, alone());
   if (by_nccl_) {
     layouts_.resize(1); // each sum is one piece
-    kernels::require(home_->keeps_version(), "sums of GPUs for the host");
+    if (!home_->keeps_version())
+      throw InputError("--all-reduce nccl sums what GPUs keep, and --model "
+                       + job_.options.model + " keeps nothing there: drop it");
     kernels::nccl_version(); // else it is said in the first step
   }
   // Copies of mirrored in one memory would be equal all the time. Threads of a

@@ -4,9 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 
 namespace troupe {
 namespace {
@@ -66,12 +68,18 @@ std::string as_json(const FlightSeconds& life, const FlightSecond& second) {
 
 std::vector<std::string> flight_lines(const std::vector<FlightSeconds>& all,
                                       const EventsOptions& wanted) {
+  // Shards and readers know no steps: what they did since then counts.
+  auto since = std::numeric_limits<uint64_t>::max();
+  for (const auto& life : all)
+    for (const auto& second : life.seconds)
+      if (second.last_step >= wanted.since_step)
+        since = std::min(since, life.unix_ms(second));
   std::vector<std::string> out;
   for (const auto& life : all) {
     if (!wanted.role.empty() && life.flight.role != wanted.role)
       continue;
     for (const auto& second : life.seconds)
-      if (second.last_step >= wanted.since_step)
+      if (life.unix_ms(second) >= since)
         out.push_back(wanted.json ? as_json(life, second)
                                   : as_text(life, second));
   }

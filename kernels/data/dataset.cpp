@@ -197,6 +197,10 @@ void cut_tail(Dataset& all, Dataset& tail, uint64_t kept) {
     tail.values = all.values.cut(values);
   if (all.in_files) {
     tail.in_files = all.in_files;
+    const auto many = all.samples() - kept;
+    need_memory(many * sizeof(uint32_t),
+                all.name + ": which samples are held out", "hold out less");
+    tail.places.reserve(many);
     for (uint64_t i = kept, samples = all.samples(); i < samples; ++i)
       tail.places.push_back(i);
   }
@@ -354,8 +358,14 @@ SplitData split(Dataset all, double eval_fraction, const SplitRule& rule) {
     eval->labelled = all.labelled;
     if (rule.tail || all.shape.label == LabelKind::tokens)
       cut_tail(all, *eval, kept);
-    else
+    else {
+      // Before so many are drawn: their places, where those are what is held.
+      const auto each = all.in_files ? sizeof(uint32_t) : 0;
+      need_memory(samples / 8 + samples * each,
+                  all.name + ": which samples are held out",
+                  "add eval=tail, which takes the last ones");
       draw(all, *eval, chosen(rule.seed, samples, held_out));
+    }
     result.eval = std::move(eval);
   }
   result.train = std::make_shared<Dataset>(std::move(all));

@@ -137,7 +137,8 @@ void add_characters(const DataSpec& spec, const DataFile& file, bool bytes_only,
     const auto most = source->most();
     check_tokens(spec, out, bytes_only ? most * sizeof(int32_t) : most, limits);
     make_room(out,
-              std::min(most, limits.memory.value_or(most) / sizeof(int32_t)),
+              limits.memory ? std::min(most, *limits.memory / sizeof(int32_t))
+                            : most,
               path);
   }
   Utf8 utf8{path};

@@ -79,8 +79,7 @@ BOOST_AUTO_TEST_CASE(answers_that_come_late_are_answers) {
   BOOST_TEST(soon([&] { return hung_up > 0; }));
 }
 
-// Symptom: a role whose Join was answered by no stayed for ever, without a
-// word.
+// Symptom: roles hung up on a coordinator whose host had too much to do.
 BOOST_AUTO_TEST_CASE(one_whose_host_answers_is_given_longer) {
   LateCoordinator coordinator;
   std::atomic<int> hung_up{0}, asked{0};
@@ -109,6 +108,8 @@ BOOST_AUTO_TEST_CASE(one_whose_host_answers_is_given_longer) {
   BOOST_TEST(soon([&] { return hung_up > 0; }));
 }
 
+// Symptom: a role whose Join was answered by no stayed for ever, without a
+// word.
 BOOST_AUTO_TEST_CASE(one_that_is_refused_ends_with_the_line) {
   LateCoordinator coordinator;
   ControlLineOptions options;
