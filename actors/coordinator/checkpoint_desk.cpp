@@ -41,9 +41,9 @@ void CheckpointDesk::arrived(const Snapshot& whole, const Consistency& period) {
     write(whole, period, "periodic");
 }
 
-void CheckpointDesk::write(
-  const Snapshot& snapshot, const Consistency& period, const char* cause,
-  std::function<void(const CheckpointOutcome&)> then) {
+void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
+                           const char* cause,
+                           std::function<void(const CheckpointOutcome&)> then) {
   if (!executor_)
     executor_ = std::make_shared<Executor>("checkpoint", 1);
   if (under_way_++ == 0)
@@ -72,9 +72,9 @@ std::optional<CheckpointOutcome> CheckpointDesk::newest_whole() const {
   return newest && newest->whole ? newest : std::nullopt;
 }
 
-void CheckpointDesk::keep(
-  const Snapshot& snapshot, const Consistency& period, const char* cause,
-  std::function<void(const CheckpointOutcome&)> then) {
+void CheckpointDesk::keep(const Snapshot& snapshot, const Consistency& period,
+                          const char* cause,
+                          std::function<void(const CheckpointOutcome&)> then) {
   if (const auto newest = newest_whole();
       newest && newest->step == snapshot.version)
     then(*newest);

@@ -254,11 +254,11 @@ void CoordinatorState::on_tick() {
   const auto now = Clock::now();
   skip_pause(now);
   write_commits();
-  if (gone_) // nobody is there, and nobody awaited
-    return;
   if (!observers_.empty())
     for (const auto& from : {options_.journal_notes, options_.notes})
       std::ranges::for_each(from->take(), [this](auto& x) { note(x); });
+  if (gone_) // nobody is there, and nobody awaited
+    return;
   begin_without_all();
   perform(membership_.tick(clock_.ms()));
   faults_.tick(now);

@@ -46,6 +46,7 @@ struct CoordinatorOptions {
   std::vector<std::string> first_notes; ///< lines for whoever attaches
   std::string isa;                      ///< that holds, for the summary
   bool allow_faults = false;            ///< InjectFault is obeyed
+  uint32_t restarts = 5; ///< of a role without a step between, by who starts it
   /// Lays the job out on so many devices, for layers of a member that is gone
   /// for good; called on another thread. Empty: that ends the run.
   struct NewLayout {
@@ -53,7 +54,7 @@ struct CoordinatorOptions {
     std::string line; ///< for people
   };
   std::function<NewLayout(uint32_t devices)> replan;
-  std::shared_ptr<PageFeed> page;       ///< who shows the run; null: nobody
+  std::shared_ptr<PageFeed> page; ///< who shows the run; null: nobody
   /// Whom all members are told to refuse; empty: nobody.
   std::function<std::vector<RevokedMember>()> revoked;
   /// A process reports four times a second; one that is silent for too long is

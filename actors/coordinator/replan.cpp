@@ -12,8 +12,9 @@
 namespace troupe {
 
 struct CoordinatorState::LayoutLeft {
-  std::optional<Snapshot> whole; ///< what the members have left; none: too little
-  std::string mistake;           ///< empty: there is a layout
+  std::optional<Snapshot>
+    whole;             ///< what the members have left; none: too little
+  std::string mistake; ///< empty: there is a layout
   CoordinatorOptions::NewLayout layout;
 };
 
@@ -111,12 +112,11 @@ void CoordinatorState::go_on_from(const CheckpointOutcome& from,
                       + left.layout.line + "; from step "
                       + std::to_string(from.step) + ", " + lost;
   note(reason);
-  ReplanRow row{gone_->role,
-                devices,
-                left.layout.kept,
-                from.folder,
-                from.step,
-                reason};
+  for (const auto& [step, end] : data_epoch_ends_) // whose evaluation is lost
+    if (step <= from.step)
+      observers_.tell(end);
+  ReplanRow row{gone_->role, devices,   left.layout.kept,
+                from.folder, from.step, reason};
   const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);
   journal_.replanned(row, [this, handle, asks, layout = row.layout] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle),

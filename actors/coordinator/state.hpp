@@ -263,11 +263,11 @@ private:
   SilenceWatch silence_;
   uint64_t sign_ms_ = usual_sign_ms; ///< between two signs of life of a process
   supervisor_actor supervisor_;
-  CoordinatorWatch watch_;
+  CoordinatorWatch watch_{options_.restarts};
   LossWatch loss_watch_;
   CheckpointDesk checkpoints_;
-  uint32_t devices_;             ///< that a split model may be laid out on
-  std::optional<RoleGone> gone_; ///< all members are ended for that
+  uint32_t devices_;                  ///< that a split model may be laid out on
+  std::optional<RoleGone> gone_;      ///< all members are ended for that
   std::shared_ptr<Executor> outputs_; ///< makes what the run leaves behind
 };
 

@@ -16,6 +16,8 @@ namespace troupe {
 /// status`): who starts whom again and how often it may, who waits for whom.
 class CoordinatorWatch {
 public:
+  explicit CoordinatorWatch(uint32_t restarts) : budget_(restarts) {}
+
   /// The role supervisor has started it again.
   void restarted(RoleId role);
   /// Step `step` is; it took so long.
@@ -43,7 +45,7 @@ public:
 private:
   static constexpr uint64_t ticks_a_look = 10;
 
-  RestartBudget budget_; ///< the supervisor's, as it must be
+  RestartBudget budget_; ///< as the supervisor's
   std::map<RoleId, uint32_t> restarts_;
   double usual_ms_ = 0; ///< that a step takes, smoothed
   WaitsFor waits_;

@@ -20,13 +20,21 @@ constexpr double min_mesh_gain = 0.005;
 constexpr uint32_t max_depths = 6;
 constexpr size_t max_told = 4;
 
+/// Stages that there may be at most.
+uint32_t parts_of(const JobOptions& asked, const Graph& graph) {
+  const auto chunks = asked.schedule.order != "interleaved" ? 1
+                      : asked.schedule.chunks > 0 ? asked.schedule.chunks
+                                                  : 2;
+  return static_cast<uint32_t>(graph.ops.size()) / chunks;
+}
+
 /// The fewest members first.
-std::vector<Mesh> meshes_of(const Mesh& now, uint32_t ops, uint32_t ranks,
+std::vector<Mesh> meshes_of(const Mesh& now, uint32_t parts, uint32_t ranks,
                             uint32_t devices) {
   const auto tensor = now.tensor <= devices ? now.tensor : 1;
   std::vector<Mesh> out;
   for (uint32_t data = 1; data <= std::min(ranks, devices / tensor); ++data) {
-    const auto deepest = std::min(ops, devices / tensor / data);
+    const auto deepest = std::min(parts, devices / tensor / data);
     for (uint32_t less = 0; less < std::min(max_depths, deepest); ++less)
       out.push_back({data, deepest - less, tensor});
   }
@@ -53,7 +61,7 @@ bool is_better(const MeshChoice::Tried& a, const MeshChoice::Tried& b) {
 std::string step_of(const MeshChoice& choice, uint64_t step) {
   char text[32];
   if (choice.layout.measured)
-    std::snprintf(text, sizeof text, "%.3g ms",
+    std::snprintf(text, sizeof text, "%.*f ms", step < 100'000'000 ? 1 : 0,
                   static_cast<double>(step) / 1e6);
   else
     std::snprintf(text, sizeof text, "%.3g MFLOP",
@@ -69,9 +77,8 @@ MeshChoice choose_mesh(JobOptions asked, const Graph& graph, uint32_t rows,
   std::optional<MeshChoice> best;
   std::vector<MeshChoice::Tried> tried;
   std::string mistake = "there is no device";
-  for (const auto& mesh :
-       meshes_of(mesh_of(asked), static_cast<uint32_t>(graph.ops.size()),
-                 asked.virtual_ranks, devices)) {
+  for (const auto& mesh : meshes_of(mesh_of(asked), parts_of(asked, graph),
+                                    asked.virtual_ranks, devices)) {
     MeshChoice one{laid_out_as(asked, mesh), {}, {}};
     try {
       one.layout = choose_layout(one.options, graph, rows, times);

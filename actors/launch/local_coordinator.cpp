@@ -193,6 +193,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
     if (!line.empty() && !past)
       how.first_notes.push_back(line);
   how.allow_faults = options.allow_faults;
+  how.restarts = options.restarts;
   if (options.replans)
     how.replan = [job = started.job, asked = options.job](uint32_t devices) {
       const auto choice = choose_mesh(asked, *job, devices);

@@ -222,6 +222,15 @@ private:
       if (running.number != 0)
         running.host->kill(running.number);
     tell_what_remains();
+    after(told_deadline.count() * 1'000, [this, layout = layout_] {
+      const bool waits = std::ranges::any_of(running_, [](const auto& one) {
+        return one.second.number != 0;
+      });
+      if (gone_ && !over_ && layout == layout_ && waits)
+        give_up(*gone_
+                + "; its layers cannot be dealt anew: others of the job "
+                  "do not end");
+    });
   }
 
   /// Once all have ended.
@@ -238,8 +247,9 @@ private:
     self_->request(coordinator_, replan_deadline, remains)
       .then([this](const Replanned& x) { begin_anew(x.layout); },
             [this](const caf::error& failure) {
-              give_up(*gone_ + "; its layers cannot be dealt anew: "
-                      + line_of(failure));
+              if (failure != caf::sec::request_receiver_down) // it died: told
+                give_up(*gone_ + "; its layers cannot be dealt anew: "
+                        + line_of(failure));
             });
   }
 
@@ -375,7 +385,10 @@ private:
     }
     auto verdict = budget_.died(role, death.how, death.life);
     if (!verdict.restart) {
-      gone(role, verdict.reason);
+      if (death.life.input) // any layout would read the same
+        give_up(verdict.reason);
+      else
+        gone(role, verdict.reason);
       return;
     }
     known.how = verdict.reason;

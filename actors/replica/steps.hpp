@@ -93,7 +93,7 @@ private:
   ReplicaSums sums_;
   std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;
-  std::shared_ptr<FlatArrays> device_sums_; ///< null: sums are in arrays_
+  std::shared_ptr<FlatArrays> device_sums_;  ///< null: sums are in arrays_
   std::shared_ptr<VariableBanks> variables_; ///< where the home is the host's
   std::unique_ptr<VariableHome> home_;
   bool shares_variables_ = false; ///< with all replicas of the process

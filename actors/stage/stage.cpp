@@ -227,8 +227,12 @@ private:
   }
 
   void give_statistics(const StageAction& action, const TensorView& own) {
+    // A pipeline without samples takes none.
     for (auto peer : mesh_.peers_of(context_.role.index))
-      if (own.size() > 0)
+      if (own.size() > 0
+          && steps_.statistics_elements(course_.version(),
+                                        mesh_.pipeline_of(peer), 1)
+               > 0)
         send(peer, StageStream::partials,
              number_of_statistics(action, action.run, pipeline_), own);
   }

@@ -105,6 +105,7 @@ int play_coordinator(const Settings& settings) {
   run.journal = settings.journal;
   run.flight = settings.flight;
   run.allow_faults = settings.allow_faults;
+  run.restarts = settings.restarts;
   run.replans = settings.on_loss == "replan";
   run.began = began;
   run.events = shown_on(console, interrupt, settings.log_every);

@@ -178,8 +178,8 @@ ProcessNeeds needs_of_run(const Job& job, bool standby) {
             role_threads + job.options.threads_per_device};
   // Replicas that pass sums on have a stream between any two of them.
   const auto& name = job.options.all_reduce;
-  const bool streams =
-    name != "auto" && name != "reduction_to_one_device" && name != "nccl";
+  const bool streams = name != "auto" && name != "reduction_to_one_device"
+                       && name != "nccl";
   const auto threads = base_threads + roles + computing;
   return {base_descriptors + (streams ? roles * roles : 0), threads, threads};
 }

@@ -92,7 +92,7 @@ void add_connections(std::vector<Flag>& flags) {
       "needs --processes",
       toggle(FIELD(standby), true));
   flags.back().type = FlagType::toggle;
-  add(flags, on_train | on_plan, group, "restarts", "N", "5",
+  add(flags, on_runs, group, "restarts", "N", "5",
       "how often roles are started again without a step committed between; 0: "
       "never",
       whole(FIELD(restarts), 0, 1'000));

@@ -104,8 +104,8 @@ void EventLog::show(const Progress& progress) {
     scalars.push_back({"loss", progress.loss});
   if (progress.step > 0)
     scalars.push_back({"learning_rate", learning_rate(lr_, progress.step - 1)});
-  write_at(progress.step, tensorboard::scalar_event(unix_seconds(),
-                                                    progress.step, scalars));
+  write_at(progress.step,
+           tensorboard::scalar_event(unix_seconds(), progress.step, scalars));
 }
 
 void EventLog::show(const DataEpochEnd& epoch) {

@@ -44,7 +44,7 @@ private:
   SpreadBook spreads_;
   int handle_ = -1;
   bool started_ = false; ///< a step has been written
-  bool failed_ = false; ///< the user was told; the run goes on without it
+  bool failed_ = false;  ///< the user was told; the run goes on without it
   std::function<void(const std::string&)> note_;
 };
 

@@ -25,8 +25,11 @@ def memory_of(run, role):
     folder = f"/proc/{run.process.pid}/fd"
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if os.readlink(path).startswith(f"/memfd:{role} "):
-            return path
+        try:
+            if os.readlink(path).startswith(f"/memfd:{role} "):
+                return path
+        except FileNotFoundError:  # it was closed meanwhile
+            pass
     raise AssertionError(f"no memory of {role}")
 
 
@@ -94,7 +97,7 @@ class Replan(SplitModels, OwnFolder):
         self.check_undisturbed(summary, *STRUCK)
 
     def test_the_coordinator_may_die_afterwards(self):
-        job = ["--model", "sleep:30ms+30ms+30ms+30ms-16", "--data",
+        job = ["--model", "sleep:300ms+300ms+300ms+300ms-16", "--data",
                "synthetic:digits?samples=2000", "--virtual-ranks", "4",
                "--global-batch", "4", "--optimizer", "sgd", "--seed", "7"]
         with Run(*job, *ENDLESS, *mesh("data=2", "stage=2"),
@@ -104,8 +107,7 @@ class Replan(SplitModels, OwnFolder):
             old = run.kill("stage:1")
             wait_for(lambda: run.children().get("stage:1") not in (None, old),
                      "stage:1 is started again")
-            self.lose(run, "stage:1", 1, 3)
-            run.wait_for_step(run.step() + 2)
+            self.lose(run, "stage:1", 1, 2)
             old = run.kill("coordinator")
             wait_for(lambda: run.children().get("coordinator")
                      not in (None, old), "the coordinator is started again")
@@ -177,8 +179,8 @@ class Replan(SplitModels, OwnFolder):
                              r"^troupe: stage:3 died .*restarts are off\n")
 
     def test_the_rate_is_that_of_the_best_plan(self):
-        """Short: docs/benchmarks.md has the figure. Devices wait 10 ms a layer."""
-        job = ["--model", "sleep:" + "+".join(["10ms"] * 8) + "-16", "--data",
+        """Short: docs/benchmarks.md has the figure. Devices wait 20 ms a layer."""
+        job = ["--model", "sleep:" + "+".join(["20ms"] * 8) + "-16", "--data",
                "synthetic:digits?samples=20000", "--virtual-ranks", "8",
                "--global-batch", "8", "--optimizer", "sgd", "--seed", "7"]
         planned = call("plan", *job, *mesh("data=2", "stage=4"),
@@ -196,7 +198,7 @@ class Replan(SplitModels, OwnFolder):
                            *job[2:], "--epochs", "0", "--steps", "24", *ONE)
         self.assertEqual(digests(summary), digests(whole))
         # Other processes may have the processors; waiting takes none.
-        self.assertLess(summary["step_ms"]["p50"], 1.25 * int(best[2]))
+        self.assertLess(summary["step_ms"]["p50"], 1.5 * int(best[2]))
 
     def test_what_cannot_be_is_refused_in_one_line(self):
         flag = ["--on-loss", "replan"]
