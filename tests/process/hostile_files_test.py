@@ -14,6 +14,7 @@ import struct
 import subprocess
 import unittest
 
+from checksum import crc32c
 from cluster import TROUPE, Run
 from own_folder import OwnFolder
 
@@ -26,15 +27,6 @@ SERVED = ["--strategy", "parameter_server", "--workers", "1", "--ps", "1",
           "--in-process"]
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 GIB = 1 << 30
-
-
-def crc32c(data, value=0):
-    value ^= 0xffffffff
-    for byte in data:
-        value ^= byte
-        for _ in range(8):
-            value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
-    return value ^ 0xffffffff
 
 
 def troupe(*arguments, max_bytes=None, deadline_s=60):

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import unittest
 
+from checksum import crc32c
 from cluster import Run, troupe
 
 SAMPLES = 5 << 30
@@ -21,16 +22,6 @@ ONE = ["--strategy", "one_device"]
 SERVED = ["--strategy", "parameter_server", "--in-process", "--workers", "2",
           "--ps", "2"]
 DIGESTS = ("weights_sha256", "state_sha256")
-
-
-def crc32c(data):
-    """Bit by bit."""
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 def moved(folder, step):

@@ -13,20 +13,12 @@ import subprocess
 import sys
 import unittest
 
+from checksum import crc32c
 from cluster import ENDLESS, Run, troupe, wait_for
 from own_folder import OwnFolder
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--model", "mlp:784-64-10",
        "--epochs", "2", "--eval-fraction", "0.2", "--lr", "0.01", "--seed", "7"]
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
 
 
 def masked(data):
