@@ -20,7 +20,7 @@ JOB = ["--model", "logreg", "--global-batch", str(BATCH), "--seed", "3",
        "--epochs", "0"]
 ONE = ["--strategy", "one_device"]
 SERVED = ["--strategy", "parameter_server", "--in-process", "--workers", "2",
-          "--ps", "2"]
+          "--ps", "2", "--tables", "dense"]
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
