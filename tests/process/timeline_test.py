@@ -147,7 +147,6 @@ class Timeline(OwnFolder):
             old = run.role("worker:1")
             run.kill_and_wait("worker:1", 2)
             pids = [run.process.pid, *run.children().values()]
-            step = run.step()
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
             run.process.wait()
@@ -166,6 +165,7 @@ class Timeline(OwnFolder):
             run.wait_for_step(20)
             begin = time.time()
             time.sleep(LAST_S)
+            step = run.step()
             pids = [run.process.pid, *run.children().values()]
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)

@@ -179,7 +179,7 @@ class UsageErrors(unittest.TestCase):
             (["train", *DIGITS, "--all-reduce", "ring"], 2,
              r"--all-reduce ring .*--reduction fast"),
             (["train", *DIGITS, "--all-reduce", "nccl"], 2,
-             r"--all-reduce nccl needs two GPUs"),
+             r"--all-reduce nccl needs a GPU of its own"),
             (["train", *DIGITS, "--compress", "fp16"], 2,
              r"--compress .*--reduction fast"),
             (["train", *DIGITS, "--compress", "zip"], 2, r"--compress zip"),
