@@ -65,11 +65,11 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
   // What a silent worker has computed may not have left it.
   if (computing.empty() && !behind.empty()
       && std::ranges::none_of(behind, says_nothing)) {
-    const auto gone = std::ranges::stable_partition(done, [&](RoleId role) {
-      return !says_nothing(role);
-    });
-    computing.assign(gone.begin(), gone.end());
-    done.erase(gone.begin(), gone.end());
+    const auto gone =
+      std::stable_partition(done.begin(), done.end(),
+                            [&](RoleId role) { return !says_nothing(role); });
+    computing.assign(gone, done.end());
+    done.erase(gone, done.end());
   }
   wait_all(out, done, behind, "the next version");
   if (computing.empty())

@@ -3,6 +3,7 @@
 #include "strategies/random_words.hpp"
 #include "strategies/require.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace troupe {
@@ -12,7 +13,8 @@ namespace {
 /// The smallest number whose square is at least `x`, which is at most 2^63.
 uint64_t root_of(uint64_t x) {
   // The square root is a guess: it may round either way.
-  auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(x)));
+  auto root = std::max(
+    uint64_t{1}, static_cast<uint64_t>(std::sqrt(static_cast<double>(x))));
   while (root * root < x)
     ++root;
   while (root > 1 && (root - 1) * (root - 1) >= x)

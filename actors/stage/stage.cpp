@@ -6,6 +6,7 @@
 #include "actors/stage/steps.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -211,18 +212,18 @@ private:
   statistics_for(const StageAction& action) {
     std::vector<TensorView> theirs(mesh_.data);
     if (action.micro_batch > 0)
-      return theirs; // the first one took them
-    std::vector<uint32_t> numbers;
+      return theirs;                      // the first one took them
+    std::map<uint32_t, uint32_t> numbers; // by pipeline
     for (uint32_t pipeline = 0; pipeline < mesh_.data; ++pipeline)
       if (pipeline != pipeline_
           && steps_.statistics_elements(course_.version(), pipeline, 1) > 0)
-        numbers.push_back(
-          number_of_statistics(action, action.run - 1, pipeline));
-    for (auto number : numbers)
+        numbers[pipeline] = number_of_statistics(action, action.run - 1,
+                                                 pipeline);
+    for (const auto& [pipeline, number] : numbers)
       if (!inbox_.has(course_.version(), StageStream::partials, number))
         return std::nullopt;
-    for (auto number : numbers)
-      theirs[number % mesh_.data] = *came(StageStream::partials, number);
+    for (const auto& [pipeline, number] : numbers)
+      theirs[pipeline] = *came(StageStream::partials, number);
     return theirs;
   }
 

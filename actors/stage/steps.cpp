@@ -144,7 +144,7 @@ std::vector<uint64_t> StageSteps::sums_of(StagePass pass, uint32_t chunk,
 std::vector<uint64_t> StageSteps::statistics_of(StagePass pass) const {
   if (!job_.goes_in_lock_step())
     return {};
-  const auto forward = rank_sums(role_.graph(), part(0), true);
+  auto forward = rank_sums(role_.graph(), part(0), true);
   if (pass == StagePass::forward)
     return forward;
   auto out = role_.options(0).recompute ? forward : std::vector<uint64_t>{};
