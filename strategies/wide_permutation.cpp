@@ -22,6 +22,16 @@ uint64_t root_of(uint64_t x) {
   return root;
 }
 
+/// Takes steps among a few numbers more than `size` until one is below that.
+template <class Step>
+uint64_t walked(uint64_t x, uint64_t size, const Step& step) {
+  strategies::require(x < size, "a permutation has no such number");
+  do
+    x = step(x);
+  while (x >= size);
+  return x;
+}
+
 } // namespace
 
 WidePermutation::WidePermutation(uint64_t key, uint64_t size) : size_(size) {
@@ -60,21 +70,11 @@ uint64_t WidePermutation::back(uint64_t x) const {
 }
 
 uint64_t WidePermutation::at(uint64_t position) const {
-  strategies::require(position < size_, "there is no such position");
-  auto x = position;
-  do
-    x = forth(x);
-  while (x >= size_);
-  return x;
+  return walked(position, size_, [this](uint64_t x) { return forth(x); });
 }
 
 uint64_t WidePermutation::position_of(uint64_t number) const {
-  strategies::require(number < size_, "there is no such number");
-  auto x = number;
-  do
-    x = back(x);
-  while (x >= size_);
-  return x;
+  return walked(number, size_, [this](uint64_t x) { return back(x); });
 }
 
 } // namespace troupe

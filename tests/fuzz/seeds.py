@@ -12,6 +12,10 @@ import sys
 import tarfile
 import zlib
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "process"))
+
+from checksum import crc32c  # noqa: E402
+
 MESSAGE_TYPES = 120  # some more than there are
 MESSAGE_KINDS = 16
 
@@ -72,15 +76,6 @@ def messages():
         yield f"{number}-ones", kind + b"\1" * 320
 
 
-def crc32c(value, data):
-    value ^= 0xffffffff
-    for byte in data:
-        value ^= byte
-        for _ in range(8):
-            value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
-    return value ^ 0xffffffff
-
-
 def journal_file():
     """As actors/journal/journal_file.cpp makes it, on small pages."""
     path = "seed.db"
@@ -95,7 +90,7 @@ def journal_file():
         for number in range(1, count + 1):
             row = (number, 1000, 1, "restart",
                    '{"role":"ps:0","how":"signal 9"}')
-            check = crc32c(check, "|".join(map(str, row)).encode())
+            check = crc32c("|".join(map(str, row)).encode(), check)
             base.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)",
                          (*row, check))
         base.commit()
@@ -282,7 +277,7 @@ def example(**features):
 
 def tfrecord(*records):
     def masked(data):
-        crc = crc32c(0, data)
+        crc = crc32c(data)
         return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8)
                            & 0xffffffff)
 
