@@ -62,13 +62,18 @@ bool EpochPlan::viable(const std::set<RoleId>& present) const {
   const auto least = std::max(1u, options_.min_workers);
   std::set<uint32_t> shards;
   uint32_t workers = 0;
+  uint32_t parts = 0; // of the model
   for (auto role : present) {
     workers += role.kind == RoleKind::worker ? 1 : 0;
+    parts += has_model_part(role.kind) ? 1 : 0;
     if (role.kind == plan_.owner_kind)
       shards.insert(role.index);
   }
-  if (is_staged()) // nobody else computes what a stage or a member does
-    return shards.size() == size_t{plan_.owners} * plan_.chain;
+  // Nobody else computes what a stage or a member does.
+  if (has_model_part(plan_.computing()) && parts != plan_.mesh().members())
+    return false;
+  if (has_model_part(plan_.computing()))
+    return is_staged() || chains_.viable(shards);
   // One that is left has all that was committed, or says that it has not.
   return is_served()
            ? workers >= least && chains_.viable(shards)
@@ -141,7 +146,9 @@ void EpochPlan::begin(const Seals& seals, uint64_t epoch) {
         states[{slice.slice, role.index}] = &slice;
       }
   }
-  stages_ = is_staged() ? shards.size() : 0;
+  stages_ = std::ranges::count_if(seals, [](const auto& seal) {
+    return has_model_part(seal.first.kind);
+  });
   for (auto& of_slice : held)
     if (is_staged())
       leave_out_lost(of_slice);
@@ -323,6 +330,8 @@ std::map<uint32_t, uint64_t> EpochPlan::owners(ResumeMode mode,
 }
 
 void EpochPlan::tell_sums(EpochDecision& decision, uint64_t version) const {
+  if (plan_.served) // its ranks are the stages' for good
+    return;
   if (is_served() && !plan_.dense_reduced) {
     decision.missing = missing(version);
     return;
@@ -336,8 +345,8 @@ void EpochPlan::tell_sums(EpochDecision& decision, uint64_t version) const {
 
 std::vector<RankRange> EpochPlan::unreported(uint64_t version,
                                              bool lost) const {
-  if (!is_served() || is_staged()) // stages take a step anew, and tell of it
-    return {};
+  if (!is_served() || has_model_part(plan_.computing()))
+    return {}; // stages take a step anew, and tell of it
   if (plan_.dense_reduced)
     return lost ? std::vector<RankRange>{{0, plan_.virtual_ranks}}
                 : std::vector<RankRange>{};
@@ -441,12 +450,12 @@ std::set<uint32_t> EpochPlan::keepers() const {
 
 bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   using enum StepPhase;
-  if (is_staged())
-    return phase != pull && phase != forward && phase != copy;
-  if (!is_served())
+  if (!is_served() || is_staged())
     return phase != pull && phase != forward && phase != copy;
   if (role.kind == RoleKind::worker)
     return phase != reduce || plan_.dense_reduced;
+  if (role.kind == RoleKind::stage)
+    return phase != reduce;
   if (role.kind != RoleKind::shard
       || (phase != pull && phase != reduce && phase != forward))
     return true;

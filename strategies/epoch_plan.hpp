@@ -59,7 +59,8 @@ struct EpochDecision {
 /// virtual rank, what is left of the step that was under way, and where the job
 /// goes on. Decided from what the members said when they sealed. Replicas that
 /// reduce together keep all slices: they have no chains. Nor have the slices
-/// that every worker keeps beside shards.
+/// that every worker keeps beside shards. The ranks of a pipeline's stages are
+/// the plan's, in every epoch.
 class EpochPlan {
 public:
   struct Options {
@@ -123,7 +124,9 @@ public:
   /// Who holds a slice, or learns it.
   std::set<uint32_t> keepers() const;
   /// How many begin steps, and say where they pause.
-  size_t beginners() const { return is_staged() ? stages_ : ranks_.size(); }
+  size_t beginners() const {
+    return is_staged() || plan_.served ? stages_ : ranks_.size();
+  }
   /// The newest version that any slice's head had as the epoch began; 0 where
   /// the job was rolled back.
   uint64_t newest_sealed() const;
@@ -181,6 +184,9 @@ private:
   void undo();
   /// Whether members keep slices that others have not: shards, or stages.
   bool is_served() const { return keeps_slices(plan_.owner_kind); }
+  /// Whether stages, or tensor members, do. Those of which shards keep all have
+  /// their ranks for good, too, and take a step that is broken off anew; what
+  /// shards have of it already they are not sent again.
   bool is_staged() const { return has_model_part(plan_.owner_kind); }
 
   const Plan& plan_;

@@ -17,7 +17,8 @@ std::string HostPool::refusal(const Plan& plan, uint32_t min_workers) const {
   if (options_.max_hosts > hosts_.size())
     return range + ": " + std::to_string(hosts_.size())
            + " hosts are named: name more of them, or ask for fewer";
-  if (plan.owner_kind != RoleKind::shard || plan.paired || plan.dense_reduced)
+  if (plan.owner_kind != RoleKind::shard || plan.paired || plan.dense_reduced
+      || plan.served)
     return range + ": --strategy " + to_string(plan.strategy)
            + (plan.dense_reduced ? " with --dense all_reduced" : "")
            + " keeps parts of the model, or copies, with roles that stay "

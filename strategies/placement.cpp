@@ -268,7 +268,7 @@ std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
   const auto talk = [&](RoleId one, RoleId other) {
     if (one.kind == RoleKind::reader || other.kind == RoleKind::reader)
       return one.kind == RoleKind::worker || other.kind == RoleKind::worker;
-    if (has_model_part(one.kind))
+    if (has_model_part(one.kind) && has_model_part(other.kind))
       return mesh.are_linked(one.index, other.index, true);
     // Replicas reduce among each other; beside shards these do only where they
     // keep the dense layers. Shards may be in the workers' own processes.

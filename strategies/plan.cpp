@@ -33,10 +33,15 @@ constexpr std::array<std::pair<Sharding, std::string_view>, 3> sharding_names{{
   {Sharding::parameters, "parameters"},
 }};
 
-/// Shards keep the slices, and workers push to them.
+/// Shards keep the slices of stages, and these push to them.
+bool serves_stages(const PlanOptions& x) {
+  return x.strategy == Strategy::hybrid && x.serves_stages;
+}
+
+/// Shards keep the slices, and workers, or stages, push to them.
 bool has_shards(const PlanOptions& x) {
   return x.strategy == Strategy::parameter_server
-         || x.strategy == Strategy::fully_sharded;
+         || x.strategy == Strategy::fully_sharded || serves_stages(x);
 }
 
 /// Slices of layers are with tensor members, of groups or of stages.
@@ -55,10 +60,10 @@ bool is_staged(const PlanOptions& x) {
 /// Replicas, or workers of a parameter server.
 uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
-  if (has_shards(x))
-    return x.workers;
   if (is_staged(x) || is_sliced(x))
     return 0; // they share the ranks of their pipeline, or group
+  if (has_shards(x))
+    return x.workers;
   return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
                                                        : devices;
 }
@@ -170,6 +175,10 @@ std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
   const bool staged = is_staged(x);
   if (!staged && !is_sliced(x))
     return std::nullopt;
+  if (serves_stages(x) && is_sliced(x))
+    return std::string{"--sync-data parameter_server is not available yet "
+                       "where --mesh has tensor members: drop it, or the axis "
+                       "tensor"};
   if (x.data > x.virtual_ranks)
     return "--mesh data=" + std::to_string(x.data) + ": "
            + counted(x.data, staged ? "pipeline" : "group") + " need at least "
@@ -216,7 +225,7 @@ std::optional<std::string> mistake(const PlanOptions& x) {
   if ((has_shards(x) || x.strategy == Strategy::multi_worker_mirrored)
       && x.workers == 0)
     return "no worker: add --workers 1 or more";
-  if (served && x.shards == 0)
+  if ((served || serves_stages(x)) && x.shards == 0)
     return "no parameter-server shard: add --ps 1 or more";
   if (x.chain == 0)
     return "no replica of a shard: add --chain 1 or more";
@@ -268,17 +277,17 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
            + (x.dense_reduced ? "; dense variables by direct exchange, fixed "
                                 "tree"
                               : "");
-  if (x.strategy == Strategy::parameter_server)
+  const auto schedule = is_staged(x) ? "; schedule " + x.schedule
+                                     : std::string{};
+  if (x.strategy == Strategy::parameter_server || serves_stages(x))
     return std::string{"at the shards, "}
            + (x.dense_reduced ? "dense variables by direct exchange, " : "")
-           + "fixed tree";
+           + "fixed tree" + schedule;
   const auto over = [&](const char* what) {
     return x.data > 1
              ? "over " + counted(x.data, what) + " by direct exchange, "
              : std::string{};
   };
-  const auto schedule = is_staged(x) ? "; schedule " + x.schedule
-                                     : std::string{};
   if (is_staged(x) && !is_sliced(x))
     return "at each stage, " + over("pipeline") + "fixed tree" + schedule;
   if (x.strategy == Strategy::fully_sharded)
@@ -322,7 +331,7 @@ std::vector<uint32_t> slices_with(const Plan& plan, uint32_t shard) {
   return out;
 }
 
-/// A stage keeps what its layers are the first to use.
+/// A stage keeps, or is given, what its layers are the first to use.
 std::vector<uint32_t> owners_of_layers(const std::vector<Slice>& slices,
                                        const std::vector<StageLayers>& parts,
                                        uint32_t stages) {
@@ -413,6 +422,7 @@ bool make_plan(const PlanOptions& options,
                              : 1;
   strategies::require(stages > 0 && members % stages == 0,
                       "a pipeline without stages, or with uneven ones");
+  strategies::require(!served || !sliced, "a group beside shards");
   const auto owners = paired   ? workers
                       : served ? options.shards
                       : sliced ? members
@@ -430,17 +440,20 @@ bool make_plan(const PlanOptions& options,
   out.paired = paired;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
               : sliced ? owners_of_shares(out.slices, options.tensor)
-              : staged ? owners_of_layers(out.slices, options.stages, stages)
-                       : assign(out.slices, owners);
+              : staged && !served
+                ? owners_of_layers(out.slices, options.stages, stages)
+                : assign(out.slices, owners);
   out.owners = owners;
   out.group = sliced ? members / stages : 1;
-  out.chain = staged || sliced ? options.data : options.chain;
+  out.chain = (staged || sliced) && !served ? options.data : options.chain;
   out.owner_kind = served   ? RoleKind::shard
                    : sliced ? RoleKind::tensor
                    : staged ? RoleKind::stage
                             : RoleKind::worker;
   if (staged)
     out.stages = options.stages;
+  if (staged && served)
+    out.served = Mesh{options.data, stages, 1};
   if (sliced)
     out.tensor = options.tensor;
   out.reduction = reduction_of(options, workers);
@@ -450,6 +463,12 @@ bool make_plan(const PlanOptions& options,
     (out.owner[slice.id] == Plan::every_worker ? reduced
                                                : owned[out.owner[slice.id]])
       .push_back(slice.id);
+  std::vector<std::vector<uint32_t>> of_stage(stages);
+  if (staged) {
+    const auto users = owners_of_layers(out.slices, options.stages, stages);
+    for (const auto& slice : out.slices)
+      of_stage[users[slice.id]].push_back(slice.id);
+  }
   const auto& devices = options.devices;
   out.roles.push_back({{RoleKind::coordinator, 0}, "cpu", {}, {}});
   out.roles.push_back({{RoleKind::evaluator, 0}, devices.front(), {}, {}});
@@ -468,7 +487,7 @@ bool make_plan(const PlanOptions& options,
       {{RoleKind::stage, i},
        devices[i % devices.size()],
        ranks_of_worker(i / stages, options.data, options.virtual_ranks),
-       owned[i % stages]});
+       of_stage[i % stages]});
   for (uint32_t i = 0; sliced && i < members * options.data; ++i)
     out.roles.push_back(
       {{RoleKind::tensor, i},

@@ -7,6 +7,7 @@
 #include "strategies/tensor_plan.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ struct PlanOptions {
                         ///< fully_sharded
   uint32_t shards = 1;  ///< parameter_server: chains of them
   uint32_t chain = 1; ///< parameter_server, fully_sharded: replicas of a shard
+  /// hybrid: shards keep what stages compute with, and these keep nothing.
+  bool serves_stages = false;
   Sharding sharding = Sharding::parameters; ///< fully_sharded
   std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
   uint32_t virtual_ranks = 4;
@@ -88,7 +91,8 @@ struct RolePlan {
   std::string device; ///< where it computes; "cpu" for a shard
   RankRange ranks;    ///< empty for a shard, the evaluator, the coordinator
   std::vector<uint32_t> slices; ///< owned slice ids; of a tensor member with
-                                ///< those that all keep
+                                ///< those that all keep; of a stage that keeps
+                                ///< none those that it computes with
 };
 
 /// Which role runs where, which variable lives where, how a step is
@@ -117,15 +121,30 @@ struct Plan {
   /// Worker K and shard K are one process, which computes and keeps slices: it
   /// dies as a whole. A slice's replicas are with shards that follow.
   bool paired = false;
-  /// Of a pipeline: chunk c of stage k is c S + k, of S stages. There are
-  /// `chain` pipelines, each with all slices, and mesh() says who is who.
+  /// Of a pipeline: chunk c of stage k is c S + k, of S stages. mesh() says who
+  /// is who. There are `chain` pipelines, each with all slices, where stages
+  /// keep them.
   std::vector<StageLayers> stages;
+  /// Shards keep what stages compute with: how these are laid out.
+  std::optional<Mesh> served;
   uint32_t group = 1; ///< tensor members of a stage
   /// Of tensor members, of one group or pipeline: of each of its places.
   std::vector<TensorShare> tensor;
 
   /// Of stages and tensor members.
-  Mesh mesh() const { return {chain, owners / group, group}; }
+  Mesh mesh() const {
+    return served ? *served : Mesh{chain, owners / group, group};
+  }
+  /// The kind of those that take passes; not of a process, which `paired` is.
+  RoleKind computing() const {
+    return served                       ? RoleKind::stage
+           : has_model_part(owner_kind) ? owner_kind
+                                        : RoleKind::worker;
+  }
+  /// Whether that role keeps slices that others of its kind have not.
+  bool keeps(RoleId role) const {
+    return keeps_slices(role.kind) && role.kind == owner_kind;
+  }
 
   std::vector<RolePlan> of_kind(RoleKind kind) const;
   /// Errors: a role that is not in the plan is a bug and asserts.
@@ -157,7 +176,8 @@ struct PlanError {
 /// devices[index mod size]; who shows a variable owns its slices, and
 /// each takes every virtual rank through its virtual slices. hybrid has `data`
 /// pipelines, or groups of tensor members where `tensor` is given, which take a
-/// range of the ranks each; with both, each stage is such a group.
+/// range of the ranks each; with both, each stage is such a group. With
+/// `serves_stages` the slices are with `shards` shards, as of parameter_server.
 /// fully_sharded has `workers` workers and as many shards, paired: slice s of
 /// owner c has its replicas with shards c, c + 1, … of a ring. Errors: returns
 /// false and fills `error` (more workers or devices than virtual ranks, virtual

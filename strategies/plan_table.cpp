@@ -63,8 +63,9 @@ std::string ranks_of(const RolePlan& role, const Plan& plan) {
 /// The roles of a pipeline, or of a group of tensor members.
 std::string pipeline_of(const Plan& plan, uint32_t pipeline) {
   std::vector<RoleId> roles;
-  for (uint32_t place = 0; place < plan.owners; ++place)
-    roles.push_back({plan.owner_kind, pipeline * plan.owners + place});
+  const auto each = plan.mesh().each();
+  for (uint32_t place = 0; place < each; ++place)
+    roles.push_back({plan.computing(), pipeline * each + place});
   return to_string(roles);
 }
 
@@ -86,7 +87,8 @@ std::string summary_of(const Plan& plan) {
     {"global batch", std::to_string(plan.global_batch)},
     {"parameters", std::to_string(parameters)},
   };
-  for (uint32_t i = 0; plan.strategy == Strategy::hybrid && i < plan.chain; ++i)
+  const bool meshed = plan.strategy == Strategy::hybrid;
+  for (uint32_t i = 0; meshed && i < plan.mesh().data; ++i)
     rows.push_back(
       {(plan.stages.empty() ? "group " : "pipeline ") + std::to_string(i),
        pipeline_of(plan, i)});
@@ -109,18 +111,19 @@ std::string roles_of(const Plan& plan) {
 /// Those of one place in each pipeline, or group.
 std::vector<RoleId> roles_of_place(const Plan& plan, uint32_t place) {
   std::vector<RoleId> roles;
-  for (uint32_t pipeline = 0; pipeline < plan.chain; ++pipeline)
-    roles.push_back({plan.owner_kind, pipeline * plan.owners + place});
+  const auto mesh = plan.mesh();
+  for (uint32_t pipeline = 0; pipeline < mesh.data; ++pipeline)
+    roles.push_back({plan.computing(), pipeline * mesh.each() + place});
   return roles;
 }
 
 /// The members of a stage, in each pipeline.
 std::vector<RoleId> roles_of_stage(const Plan& plan, uint32_t stage) {
   std::vector<RoleId> roles;
-  for (uint32_t pipeline = 0; pipeline < plan.chain; ++pipeline)
-    for (uint32_t member = 0; member < plan.group; ++member)
-      roles.push_back(
-        {plan.owner_kind, plan.mesh().member(pipeline, stage, member)});
+  const auto mesh = plan.mesh();
+  for (uint32_t pipeline = 0; pipeline < mesh.data; ++pipeline)
+    for (uint32_t member = 0; member < mesh.tensor; ++member)
+      roles.push_back({plan.computing(), mesh.member(pipeline, stage, member)});
   return roles;
 }
 

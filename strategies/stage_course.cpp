@@ -34,8 +34,13 @@ void StageCourse::begin(std::vector<StageAction> actions, bool rounds) {
   actions_ = std::move(actions);
   next_ = 0;
   rounds_ = rounds;
-  phase_ = Phase::passing;
+  phase_ = owners_ == Owners::shards ? Phase::pulling : Phase::passing;
   busy_ = true;
+}
+
+void StageCourse::pulled() {
+  strategies::require(phase_ == Phase::pulling && is_due(), "no pull is due");
+  phase_ = Phase::passing;
 }
 
 void StageCourse::prepare() {
@@ -53,7 +58,9 @@ void StageCourse::take() {
 void StageCourse::done() {
   busy_ = false;
   if (phase_ == Phase::passing && next_ == actions_.size()) {
-    if (shares_)
+    if (owners_ == Owners::shards)
+      phase_ = Phase::pushing;
+    else if (owners_ == Owners::peers)
       phase_ = Phase::giving;
     else
       summed();
@@ -65,7 +72,7 @@ void StageCourse::done() {
     summed();
   } else if (phase_ == Phase::summing) {
     phase_ = Phase::scaling;
-  } else if (phase_ == Phase::updating) {
+  } else if (phase_ == Phase::updating || phase_ == Phase::pushing) {
     ++version_;
     phase_ = Phase::waiting;
   }

@@ -20,6 +20,14 @@ namespace troupe {
 ///                          v                         |
 ///                       giving --> adding --> taking-+
 ///
+/// Where shards keep what it computes with, as long as a version is awaited of
+/// them, and its gradients go to them:
+///
+///              begin          all is there          all passes are done
+///   waiting ----------> pulling ----------> passing ----------> pushing
+///      ^                                                           |
+///      +------------------------- the next version ----------------+
+///
 /// One thing at a time is on the executor: nothing is due before it is done.
 /// What is due may need something of a neighbour, or of the stages that hold
 /// the same layers: it is taken once that has come. An epoch that begins sends
@@ -28,6 +36,7 @@ class StageCourse {
 public:
   enum class Phase : uint8_t {
     waiting, ///< between two steps
+    pulling, ///< what the step is computed with
     passing, ///< micro-batches, forward and backward, in the schedule's order
     giving,  ///< others' shares of what its micro-batches' gradients sum up to
     adding,  ///< what came of its own share, from all other pipelines
@@ -35,13 +44,20 @@ public:
     summing, ///< a round of scalars: own sums, with those of the stages after
     scaling, ///< ... and what the first stage makes of all of them
     updating,
-    failed, ///< nothing is due before another epoch
+    pushing, ///< what its micro-batches' gradients sum up to
+    failed,  ///< nothing is due before another epoch
   };
 
-  /// The run ends at version `end`. `shares`: other pipelines hold the same
-  /// layers.
-  explicit StageCourse(uint64_t end, bool shares = false)
-    : shares_(shares), end_(end) {}
+  /// Who updates what a stage computes with.
+  enum class Owners : uint8_t {
+    stage,  ///< the stage itself, alone
+    peers,  ///< it does, with the stages of other pipelines
+    shards, ///< they keep it
+  };
+
+  /// The run ends at version `end`.
+  explicit StageCourse(uint64_t end, Owners owners = Owners::stage)
+    : owners_(owners), end_(end) {}
 
   /// An epoch begins at `version`: a step that was under way is taken anew.
   void begin_epoch(uint64_t version);
@@ -55,8 +71,11 @@ public:
   Phase phase() const { return phase_; }
   /// The pass that is due. Errors: out of `passing` a bug that asserts.
   const StageAction& pass() const;
-  /// The step that is due is on the executor; `rounds`: it has scalars to find.
+  /// The step that is due is on the executor; `rounds`: it has scalars to find,
+  /// which shards do by themselves.
   void begin(std::vector<StageAction> actions, bool rounds);
+  /// All that was pulled is here.
+  void pulled();
   /// So is what the pass that is due needs first of this stage itself.
   void prepare();
   /// So is what else is due.
@@ -69,7 +88,7 @@ public:
 
   // --- where it stands ------------------------------------------------------
 
-  uint64_t version() const { return version_; } ///< held whole
+  uint64_t version() const { return version_; } ///< held whole, or pulled next
   uint64_t end() const { return end_; }
   /// The first step that it has not begun.
   uint64_t next_step() const;
@@ -78,7 +97,7 @@ private:
   /// The gradients of the step are summed.
   void summed();
 
-  bool shares_;
+  Owners owners_;
   Phase phase_ = Phase::waiting;
   bool busy_ = false; ///< the executor has something
   bool paused_ = false;

@@ -23,8 +23,9 @@ bool is_silent(const StepView& view, const Role& role) {
   return role.silent_ms >= signs_before_loss * view.sign_ms;
 }
 
+/// It computes with what others keep, as a worker does.
 bool is_worker(const Member& member) {
-  return member.role.kind == RoleKind::worker;
+  return member.role.kind == RoleKind::worker || member.pulls;
 }
 
 /// Of the all-reduce strategies nobody reports before a step is over: who is at

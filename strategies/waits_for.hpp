@@ -27,11 +27,13 @@ struct StepView {
   struct Member {
     RoleId role;
     bool seals = false;    ///< it has not sealed yet
-    bool computed = false; ///< worker: it has reported its leaves
+    bool computed = false; ///< worker: it has reported its leaves; stage that
+                           ///< pulls: its pipeline has
     bool applied = false;  ///< owner of slices: it has the step's outcome
     uint64_t silent_ms = 0;
     bool awaits_samples = false;   ///< worker: readers owe it some
     std::vector<RoleId> readers{}; ///< whom it has asked; empty: nobody yet
+    bool pulls = false;            ///< stage: shards keep what it computes with
   };
   struct Reader {
     RoleId role;

@@ -85,15 +85,18 @@ Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   for (const auto& slice : job.plan.slices)
     options.slice_bytes.push_back(slice.bytes());
   const bool paired = job.plan.paired;
-  if (job.plan.owner_kind != RoleKind::shard || paired)
-    options.fixed_slices = options.fixed_workers =
-      "strategy " + to_string(job.options.strategy) + " has the "
-      + (job.plan.owner_kind == RoleKind::stage    ? "stages"
-         : job.plan.owner_kind == RoleKind::tensor ? "members"
-         : paired                                  ? "workers"
-                                                   : "replicas")
-      + " of its plan and no others";
-  if (paired
+  const auto computing = job.plan.computing();
+  if (job.plan.owner_kind != RoleKind::shard || paired || job.plan.served)
+    options.fixed_workers = "strategy " + to_string(job.options.strategy)
+                            + " has the "
+                            + (computing == RoleKind::stage    ? "stages"
+                               : computing == RoleKind::tensor ? "members"
+                               : paired                        ? "workers"
+                                                               : "replicas")
+                            + " of its plan and no others";
+  if (!job.plan.served)
+    options.fixed_slices = options.fixed_workers;
+  if (paired || job.plan.served
       || (job.plan.owner_kind != RoleKind::shard && !job.options.processes))
     options.needed_workers = options.fixed_workers;
   if (options.fixed_workers.empty() && job.options.backup_workers > 0)

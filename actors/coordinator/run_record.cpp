@@ -296,15 +296,17 @@ nlohmann::ordered_json RunRecord::summary(const Outcome& outcome) const {
   json["version"] = version;
   json["model"] = options.model;
   json["strategy"] = to_string(options.strategy);
-  json["plan"] = {
-    {"synchronisation",
-     options.synchronisation == Synchronisation::async ? "async" : "sync"},
-    {"processes", options.processes},
-    {"shards",
-     options.strategy == Strategy::parameter_server ? options.shards : 0},
-    {"slices", job_->plan.slices.size()},
-    {"global_batch", options.global_batch},
-    {"reduction", job_->plan.reduction}};
+  json["plan"] = {{"synchronisation",
+                   options.synchronisation == Synchronisation::async ? "async"
+                                                                     : "sync"},
+                  {"processes", options.processes},
+                  {"shards", options.strategy == Strategy::parameter_server
+                                 || has_served_stages(options)
+                               ? options.shards
+                               : 0},
+                  {"slices", job_->plan.slices.size()},
+                  {"global_batch", options.global_batch},
+                  {"reduction", job_->plan.reduction}};
   if (has_stages(options))
     json["plan"]["schedule"] = options.schedule.order;
   json["consistency"] = consistency_json(outcome);

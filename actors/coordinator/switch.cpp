@@ -16,7 +16,8 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
   Consistency mode;
   if (!parse(wanted.mode, mode))
     return refuse(wanted.mode + ": expected sync, async or staleness:N");
-  if (job_->plan.owner_kind != RoleKind::shard || job_->plan.paired)
+  if (job_->plan.owner_kind != RoleKind::shard || job_->plan.paired
+      || job_->plan.served)
     return refuse("strategy " + to_string(job_->options.strategy)
                   + " is always synchronous");
   if (mode.async && job_->options.rule.kind == OptimizerKind::lamb)

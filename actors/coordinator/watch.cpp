@@ -120,6 +120,10 @@ StepView CoordinatorState::view_of_step() const {
     for (const auto& owned : epoch_plan_.ranks())
       if (owned.worker == role)
         member.computed = commits_.has_leaves(step, owned.ranks);
+    if (job_->plan.served && role.kind == RoleKind::stage) {
+      member.pulls = true;
+      member.computed = commits_.has_leaves(step, job_->plan.role(role).ranks);
+    }
     if (const auto lacks = lack_samples_.find(role);
         lacks != lack_samples_.end()) {
       member.awaits_samples = true;

@@ -84,6 +84,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   wanted.workers = options.workers;
   wanted.shards = options.shards;
   wanted.chain = options.chain;
+  wanted.serves_stages = has_served_stages(options);
   wanted.sharding = options.cut.sharding;
   wanted.devices = options.devices;
   wanted.virtual_ranks = options.virtual_ranks;

@@ -95,18 +95,19 @@ MemoryNeed need_of_pair(const Job& job, RoleId worker,
 /// Pipelines side by side need as much, each.
 std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
   StageMemory memory{job.options, job.graph, job.max_rows()};
-  std::vector<MemoryNeed> of_stage(job.plan.owners);
+  const auto stages = job.plan.mesh().stages;
+  std::vector<MemoryNeed> of_stage(stages);
   for (uint32_t part = 0; part < job.plan.stages.size(); ++part) {
     const auto& layers = job.plan.stages[part];
     const auto bytes = memory.of(part, {layers.begin, layers.end}, with_steps);
-    auto& need = of_stage[part % job.plan.owners];
+    auto& need = of_stage[part % stages];
     need.variables += bytes.variables;
     need.gradients += bytes.gradients;
     need.step += bytes.step;
   }
   std::vector<MemoryNeed> needs;
   for (const auto& role : job.plan.of_kind(RoleKind::stage)) {
-    needs.push_back(of_stage[role.role.index % job.plan.owners]);
+    needs.push_back(of_stage[role.role.index % stages]);
     needs.back().role = role.role;
   }
   return needs;
@@ -285,7 +286,7 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   if (!job.plan.paired)
     for (const auto& role : job.plan.of_kind(RoleKind::shard))
       needs.push_back(need_of_shard(job, role.role));
-  if (job.plan.owner_kind == RoleKind::stage)
+  if (job.plan.computing() == RoleKind::stage)
     for (const auto& need : needs_of_stages(job, with_steps))
       needs.push_back(need);
   for (const auto& role : job.plan.of_kind(RoleKind::tensor))

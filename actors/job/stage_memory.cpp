@@ -8,15 +8,30 @@
 namespace troupe {
 namespace {
 
-/// One is made while others wait: a level of the tree each or, beside other
-/// pipelines, a node that these have no part of. Those have one of all, too.
-uint64_t sums_of_step(const JobOptions& options) {
-  const auto mesh = mesh_of(options);
-  const MeshSum sum{mesh, options.virtual_ranks};
-  size_t waiting = std::bit_width(micro_batches(options));
+/// That a stage has of a gradient which others have the rest of.
+uint64_t max_nodes(const Mesh& mesh, uint32_t virtual_ranks) {
+  const MeshSum sum{mesh, virtual_ranks};
+  size_t most = 0;
   for (uint32_t pipeline = 0; pipeline < mesh.data; ++pipeline)
-    waiting = std::max(waiting, sum.nodes(pipeline).size());
-  return 1 + waiting + (mesh.data > 1 ? 1 : 0);
+    most = std::max(most, sum.nodes(pipeline).size());
+  return most;
+}
+
+/// What there is of a gradient beside its leaves: where pipelines sum it, all
+/// of it; where shards do, the copies of nodes that they read.
+uint64_t sums_for_others(const JobOptions& options) {
+  const auto mesh = mesh_of(options);
+  return has_served_stages(options) ? max_nodes(mesh, options.virtual_ranks)
+                                    : (mesh.data > 1 ? 1 : 0);
+}
+
+/// One is made while others wait: a level of the tree each or, beside other
+/// pipelines, a node that these have no part of.
+uint64_t sums_of_step(const JobOptions& options) {
+  const auto waiting =
+    std::max<uint64_t>(std::bit_width(micro_batches(options)),
+                       max_nodes(mesh_of(options), options.virtual_ranks));
+  return 1 + waiting + sums_for_others(options);
 }
 
 } // namespace
@@ -24,10 +39,12 @@ uint64_t sums_of_step(const JobOptions& options) {
 StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
                          uint32_t rows)
   : graph_(graph),
-    states_(1 + state_slots(options.rule.kind)),
+    banks_(has_served_stages(options)
+             ? 0
+             : 2 * (1 + state_slots(options.rule.kind))),
     sums_(sums_of_step(options)),
     sums_at_once_(std::max<uint64_t>(sums_, micro_batches(options)
-                                              + (mesh_of(options).data > 1))) {
+                                              + sums_for_others(options))) {
   const auto shape = pipeline_shape(options, micro_batches(options));
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
     options_.push_back(stage_options(options, graph, part, rows,
@@ -51,12 +68,13 @@ const StageMemory::Known& StageMemory::known(OpRange ops) {
   return known;
 }
 
-/// Two banks of what it keeps, a copy to compute with, a sum that grows by a
-/// leaf for each level of the tree, or all leaves where they come at once.
+/// Two banks of what it keeps, if no shard does, a copy to compute with, a sum
+/// that grows by a leaf for each level of the tree, or all leaves where they
+/// come at once.
 StageMemory::Bytes StageMemory::of(uint32_t part, OpRange ops, bool with_step) {
   const auto& found = known(ops);
   Bytes bytes;
-  bytes.variables = (2 * states_ * found.kept + found.flat) * sizeof(float);
+  bytes.variables = (banks_ * found.kept + found.flat) * sizeof(float);
   bytes.gradients = (found.at_once ? sums_at_once_ : sums_) * found.flat
                     * sizeof(float);
   if (with_step)

@@ -43,7 +43,8 @@ private:
   const Known& known(OpRange ops);
 
   const Graph& graph_;
-  uint64_t states_;       ///< of a parameter that is kept: itself and its slots
+  uint64_t banks_;        ///< values of a parameter that is kept: two banks of
+                          ///< it and its slots; 0: shards keep them
   uint64_t sums_;         ///< gradients that a step has at once
   uint64_t sums_at_once_; ///< the same of a part whose passes stop for all
   std::vector<StageOptions> options_; ///< by part

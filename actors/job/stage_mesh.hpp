@@ -25,6 +25,12 @@ inline bool has_tensor_members(const JobOptions& options) {
              && options.cut.mesh.tensor > 1);
 }
 
+/// Whether shards keep what stages compute with.
+inline bool has_served_stages(const JobOptions& options) {
+  return options.strategy == Strategy::hybrid
+         && options.cut.sync_data == "parameter_server";
+}
+
 /// Whether layers are on stages, of one pipeline or of several side by side;
 /// each may be a group of tensor members.
 inline bool has_stages(const JobOptions& options) {

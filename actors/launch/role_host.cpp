@@ -9,6 +9,7 @@
 #include "actors/control/refused_members.hpp"
 #include "actors/job/data_fingerprint.hpp"
 #include "actors/job/slice_update.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/job/update_watch.hpp"
 #include "actors/launch/job_request.hpp"
 #include "actors/launch/role_links.hpp"
@@ -42,6 +43,28 @@
 
 namespace troupe {
 
+namespace {
+
+/// Of a role that keeps slices, in memory which peers of its host may read.
+std::shared_ptr<ShardStore> store_of(const RoleContext& context,
+                                     int state_descriptor) {
+  const auto& job = *context.job;
+  if (!job.plan.keeps(context.role))
+    return nullptr;
+  std::vector<uint32_t> slices;
+  for (const auto& role : job.plan.roles)
+    if (role.role == context.role)
+      slices = role.slices;
+  auto store = std::make_shared<ShardStore>(job, slices, context.job_id,
+                                            state_descriptor);
+  if (context.links && context.links->memory() && state_descriptor >= 0)
+    context.links->memory()->add(store->memory().data(), store->memory().size(),
+                                 state_descriptor);
+  return store;
+}
+
+} // namespace
+
 caf::strong_actor_ptr spawn_role(caf::actor_system& system,
                                  const RoleContext& context,
                                  int state_descriptor) {
@@ -53,22 +76,12 @@ caf::strong_actor_ptr spawn_role(caf::actor_system& system,
         caf::anon_send(coordinator, std::move(x));
       });
   caf::strong_actor_ptr actor;
-  if (keeps_slices(context.role.kind)) {
-    std::vector<uint32_t> slices;
-    for (const auto& role : job.plan.roles)
-      if (role.role == context.role)
-        slices = role.slices;
-    auto store = std::make_shared<ShardStore>(job, slices, context.job_id,
-                                              state_descriptor);
-    if (context.links && context.links->memory() && state_descriptor >= 0)
-      context.links->memory()->add(store->memory().data(),
-                                   store->memory().size(), state_descriptor);
-    if (has_model_part(context.role.kind))
-      actor = caf::actor_cast<caf::strong_actor_ptr>(
-        spawn_stage(system, context, std::move(store)));
-    else
-      actor = caf::actor_cast<caf::strong_actor_ptr>(
-        spawn_shard(system, context, std::move(store)));
+  if (has_model_part(context.role.kind)) {
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_stage(system, context, store_of(context, state_descriptor)));
+  } else if (context.role.kind == RoleKind::shard) {
+    actor = caf::actor_cast<caf::strong_actor_ptr>(
+      spawn_shard(system, context, store_of(context, state_descriptor)));
   } else if (context.role.kind == RoleKind::reader) {
     actor =
       caf::actor_cast<caf::strong_actor_ptr>(spawn_reader(system, context));
@@ -391,7 +404,10 @@ public:
   /// needs some and was given none.
   void ask(caf::scoped_actor& self, const Waiting& waiting) {
     info_ = ask_for_job(self, context_.coordinator, context_.role);
-    if (keeps_slices(context_.role.kind) && state_descriptor_ < 0) {
+    const bool keeps = keeps_slices(context_.role.kind)
+                       && !(has_model_part(context_.role.kind)
+                            && has_served_stages(job_from_json(info_.options)));
+    if (keeps && state_descriptor_ < 0) {
       kept_.emplace(options_.coordinator, context_.role);
       kept_->belong_to(info_.job);
       state_descriptor_ = kept_->descriptor();

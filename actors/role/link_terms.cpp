@@ -51,7 +51,7 @@ uint64_t round_bytes(const Job& job) {
 /// most, of a gradient: a share of each of its nodes, and its own share.
 uint64_t peer_bytes(const Job& job, uint64_t elements) {
   const auto mesh = mesh_of(job.options);
-  if (mesh.data == 1)
+  if (mesh.data == 1 || job.plan.served)
     return 0;
   const MeshSum sum{mesh, job.options.virtual_ranks};
   size_t most = 0;
@@ -152,7 +152,10 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
             shard_window(job),
             ranks_of(job)};
   if (has_model_part(role.kind))
-    return {{MessageKind::stage_values}, part_window(job, role)};
+    return {job.plan.served
+              ? std::vector{MessageKind::stage_values, MessageKind::pulled}
+              : std::vector{MessageKind::stage_values},
+            part_window(job, role)};
   if (role.kind == RoleKind::reader)
     return {{MessageKind::rows_wanted},
             reader_window(job),

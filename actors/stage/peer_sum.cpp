@@ -15,7 +15,9 @@ PeerSum::PeerSum(const RoleContext& context, uint32_t chunk, uint64_t elements)
     pipeline_(mesh_.pipeline_of(context.role.index)),
     chunk_(chunk),
     elements_(elements),
-    whole_(mesh_.data > 1 ? std::max<uint64_t>(1, elements) : 1) {
+    whole_(mesh_.data > 1 && !context.job->plan.served
+             ? std::max<uint64_t>(1, elements)
+             : 1) {
   whole_.fill(0);
 }
 

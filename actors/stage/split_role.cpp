@@ -24,6 +24,19 @@ namespace {
 /// Others are not worth their place in a flight recorder.
 constexpr std::chrono::microseconds shortest_wait{20};
 
+/// Else it is of sums that shards make up, or of slices that they keep.
+bool is_of_passes(StageStream stream) {
+  return stream == StageStream::forward || stream == StageStream::backward
+         || stream == StageStream::parameters
+         || stream == StageStream::partials;
+}
+
+StageCourse::Owners owners_of(const Job& job, const Mesh& mesh) {
+  return job.plan.served ? StageCourse::Owners::shards
+         : mesh.data > 1 ? StageCourse::Owners::peers
+                         : StageCourse::Owners::stage;
+}
+
 } // namespace
 
 SplitRole::SplitRole(stage_actor::pointer self, const RoleContext& context)
@@ -32,7 +45,7 @@ SplitRole::SplitRole(stage_actor::pointer self, const RoleContext& context)
     job_(*context_.job),
     mesh_(mesh_of(job_.options)),
     pipeline_(mesh_.pipeline_of(context_.role.index)),
-    course_(job_.total_steps, mesh_.data > 1),
+    course_(job_.total_steps, owners_of(job_, mesh_)),
     executor_(make_role_executor(context_)),
     compute_(context_.metrics->histogram(metrics::compute_duration_seconds)),
     receive_wait_(context_.metrics->histogram(metrics::receive_wait_seconds)),
@@ -47,6 +60,8 @@ SplitRole::SplitRole(stage_actor::pointer self, const RoleContext& context)
 void SplitRole::take_steps(SplitSteps& steps) {
   steps_ = &steps;
   peers_.emplace(job_, context_.role.index, steps.gradient_elements());
+  if (is_served())
+    shards_.emplace(self_, context_, steps.slices());
 }
 
 stage_actor::behavior_type SplitRole::make_behavior() {
@@ -57,9 +72,13 @@ stage_actor::behavior_type SplitRole::make_behavior() {
     [this](const EndAt& x) { when_active(x); },
     [this](const SnapshotRequest& x) { when_active(x); },
     [this](const SnapshotTaken& x) { outbox_.took(x); },
-    [this](const StageValues& x) { when_active(x); });
+    [this](const StageValues& x) { when_active(x); },
+    [this](const Pulled& x) { when_active(x); });
   on_lost_peer(self_, context_.coordinator, [this](const caf::down_msg& x) {
-    if (auto peer = links_.forget(x.source))
+    auto peer = links_.forget(x.source);
+    if (!peer && shards_)
+      peer = shards_->forget(x.source);
+    if (peer)
       ask_for_links(self_, context_, gate_, *peer, why_link_ended(x.reason));
   });
   return behavior;
@@ -94,14 +113,36 @@ void SplitRole::on(const Activate& activation) {
   if (context_.links)
     keep_links_to(activation);
   auto members = activation.members;
-  std::erase_if(members, [this](const Member& x) {
-    return !mesh_.are_linked(context_.role.index, x.role.index, goes_round());
-  });
+  std::erase_if(members, [this](const Member& x) { return !needs_link_to(x); });
   links_.connect(
     self_, activation.fence, members, context_.role.kind,
-    [this, activation] { enter(activation); },
+    [this, activation] { connect_shards(activation); },
     [this](RoleId peer, const std::string& line) {
       ask_for_links(self_, context_, gate_, peer, line);
+    });
+}
+
+/// Who holds the same sums gradients with this one, if no shard does, and what
+/// is of all virtual ranks.
+bool SplitRole::needs_link_to(const Member& member) const {
+  const auto other = member.role.index;
+  if (member.role.kind != context_.role.kind
+      || !mesh_.are_linked(context_.role.index, other, goes_round()))
+    return false;
+  return mesh_.pipeline_of(other) == pipeline_ || !is_served()
+         || job_.goes_in_lock_step();
+}
+
+void SplitRole::connect_shards(const Activate& activation) {
+  if (!shards_ || !gate_.is_pending(activation.fence))
+    return enter(activation);
+  if (const auto why = unlinkable(job_, context_.role, activation.members);
+      !why.empty())
+    return tell_trouble(why);
+  shards_->connect(
+    activation, [this, activation] { enter(activation); },
+    [this](RoleId shard, const std::string& line) {
+      ask_for_links(self_, context_, gate_, shard, line);
     });
 }
 
@@ -128,6 +169,8 @@ void SplitRole::enter(const Activate& activation) {
       course_.begin_epoch(activation.version);
       const auto copies = copies_of(activation);
       missing_ = copies.missing;
+      if (shards_)
+        shards_->begin_epoch(activation);
       gate_.open();
       if (is_whole())
         tell_version();
@@ -150,9 +193,11 @@ std::string SplitRole::go_to(const Activate& activation) {
   }
 }
 
+/// Shards tell what they have applied.
 void SplitRole::tell_version() {
-  self_->send(context_.coordinator, Applied{gate_.active(), context_.role,
-                                            course_.version(), 0, 0, 0});
+  if (!is_served())
+    self_->send(context_.coordinator, Applied{gate_.active(), context_.role,
+                                              course_.version(), 0, 0, 0});
 }
 
 void SplitRole::tell_trouble(const std::string& line) {
@@ -219,9 +264,20 @@ void SplitRole::on(const StageValues& values) {
                  + " was sent what does not fit its part of the model"});
 }
 
+/// It has no task that reads what this writes: it waits for all slices.
+void SplitRole::on(const Pulled& message) {
+  if (!shards_ || course_.phase() != StageCourse::Phase::pulling
+      || !shards_->take(message))
+    return;
+  steps_->take(message.slice, message.values);
+  go_on();
+}
+
 std::optional<uint64_t> SplitRole::total_of(const StageValues& values) const {
   const auto number = values.virtual_rank;
   const bool is_round = number < scalars_.rounds();
+  if (is_served() && !is_of_passes(values.stream))
+    return std::nullopt;
   switch (values.stream) {
     case StageStream::copies:
       return missing_.contains(number)
@@ -268,6 +324,8 @@ void SplitRole::do_what_is_due() {
   switch (course_.phase()) {
     case StageCourse::Phase::waiting:
       return begin_step();
+    case StageCourse::Phase::pulling:
+      return begin_if_pulled();
     case StageCourse::Phase::passing:
       return pass_if_there(course_.pass());
     case StageCourse::Phase::giving:
@@ -282,6 +340,8 @@ void SplitRole::do_what_is_due() {
       return scale_if_there();
     case StageCourse::Phase::updating:
       return update();
+    case StageCourse::Phase::pushing:
+      return push();
     case StageCourse::Phase::failed:
       return;
   }
@@ -293,8 +353,8 @@ void SplitRole::book_wait() {
   const auto phase = course_.phase();
   const bool for_peers = phase == adding || phase == taking;
   const bool waits = course_.is_due()
-                     && (for_peers || phase == passing || phase == summing
-                         || phase == scaling);
+                     && (for_peers || phase == pulling || phase == passing
+                         || phase == summing || phase == scaling);
   if (!waits) {
     end_wait();
   } else if (!waiting_) {
@@ -308,10 +368,11 @@ void SplitRole::end_wait() {
   if (!waiting_)
     return;
   const auto end = Clock::now();
+  const bool pulls = course_.phase() == StageCourse::Phase::pulling;
   waited_ += end - *waiting_;
   if (context_.flight && !waits_for_peers_ && end - *waiting_ >= shortest_wait)
-    context_.flight->record(Activity::receive, *waiting_, end,
-                            course_.version() + 1);
+    context_.flight->record(pulls ? Activity::pull : Activity::receive,
+                            *waiting_, end, course_.version() + 1);
   waiting_.reset();
 }
 
@@ -323,6 +384,8 @@ void SplitRole::begin_step() {
   peers_->begin(step);
   scalars_.begin();
   course_.begin(std::move(passes), !scalars_.is_done());
+  if (shards_)
+    shards_->pull(gate_.active(), step);
   began_ = Clock::now();
   waited_ = {};
   run(
@@ -333,6 +396,32 @@ void SplitRole::begin_step() {
       return true;
     },
     [this](bool) { course_.done(); });
+}
+
+void SplitRole::begin_if_pulled() {
+  if (!shards_->has_all())
+    return;
+  end_wait();
+  course_.pulled();
+  go_on();
+}
+
+/// Losses leave first: who takes the step anew tells of them again, but a step
+/// that shards have is not taken anew.
+void SplitRole::push() {
+  if (!has_sound_losses())
+    return;
+  if (is_last())
+    report_losses();
+  course_.take();
+  run([this] { return steps_->sums_to_push(); },
+      [this](const SplitSteps::ToPush& summed) {
+        if (!summed.trouble.empty())
+          return fail(summed.trouble);
+        shards_->push(gate_.active(), course_.version(), summed.sums);
+        book_step();
+        course_.done();
+      });
 }
 
 /// Peers add up a share of the gradient each: they are given what this role has
@@ -437,14 +526,20 @@ void SplitRole::take_scalars(const TensorView& scalars) {
   course_.scaled(scalars_.is_done());
 }
 
-void SplitRole::update() {
+bool SplitRole::has_sound_losses() {
   for (const auto& loss : losses_)
     if (!std::isfinite(loss.loss_sum)) {
       fail("NaN loss at step " + std::to_string(course_.version() + 1)
            + " in virtual rank " + std::to_string(loss.virtual_rank)
            + ": lower --lr or look at the data");
-      return;
+      return false;
     }
+  return true;
+}
+
+void SplitRole::update() {
+  if (!has_sound_losses())
+    return;
   course_.take();
   context_.faults->pass(StepPhase::reduce);
   run(
@@ -466,13 +561,21 @@ void SplitRole::fail(const std::string& trouble) {
   tell_trouble(trouble);
 }
 
-void SplitRole::finish_step() {
+void SplitRole::book_step() {
   const auto waited = std::chrono::duration<double>(waited_).count();
   receive_wait_.observe(waited);
   compute_.observe(std::max(0.0, seconds_since(began_) - waited));
+}
+
+void SplitRole::report_losses() {
+  reports_.send(self_, context_,
+                {gate_.newest(), context_.role, course_.version(), losses_});
+}
+
+void SplitRole::finish_step() {
+  book_step();
   if (is_last())
-    reports_.send(self_, context_,
-                  {gate_.newest(), context_.role, course_.version(), losses_});
+    report_losses();
   course_.done();
   tell_version();
   show_if_wanted();
@@ -488,9 +591,10 @@ void SplitRole::show_if_wanted() {
 }
 
 /// Nothing is updated before it, which the executor would do after it. Those of
-/// other pipelines or groups would show the same.
+/// other pipelines or groups would show the same, and shards show what they
+/// keep.
 void SplitRole::show(uint64_t version) {
-  if (pipeline_ > 0 || !is_whole())
+  if (pipeline_ > 0 || !is_whole() || is_served())
     return;
   run_on(
     *executor_, self_, [this, version] { return steps_->snapshot(version); },

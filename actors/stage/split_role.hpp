@@ -10,6 +10,7 @@
 #include "actors/stage/peers.hpp"
 #include "actors/stage/scalar_rounds.hpp"
 #include "actors/stage/split_steps.hpp"
+#include "actors/stage/stage_shards.hpp"
 #include "kernels/base/steady_clock.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/stage_course.hpp"
@@ -26,7 +27,8 @@ namespace troupe {
 /// What roles of a split model do alike, stages and tensor members: the way
 /// into an epoch and out of it, copies for who has lost its memory, the sum of
 /// gradients with peers, rounds of scalars, the update, the end of a step,
-/// snapshots. StageCourse says what is due; it is done once what it needs of
+/// snapshots; or, where shards keep what it computes with, pulls and pushes.
+/// StageCourse says what is due; it is done once what it needs of
 /// others has come. The passes of a step, and what crosses between them, are
 /// each one's own.
 class SplitRole {
@@ -77,6 +79,8 @@ protected:
   uint32_t place() const { return context_.role.index % mesh_.each(); }
   bool is_first() const { return place() == 0; }
   bool is_last() const { return place() + 1 == mesh_.each(); }
+  /// Whether shards keep what it computes with.
+  bool is_served() const { return job_.plan.served.has_value(); }
   uint32_t ranks() const { return job_.options.virtual_ranks; }
   uint32_t rows_of(uint64_t step, uint32_t rank) const {
     return job_.sampling.rank(step, rank).count;
@@ -116,6 +120,8 @@ private:
   }
   void on(const Propose& proposal);
   void on(const Activate& activation);
+  bool needs_link_to(const Member& member) const;
+  void connect_shards(const Activate& activation);
   void keep_links_to(const Activate& activation);
   void enter(const Activate& activation);
   std::string go_to(const Activate& activation);
@@ -126,6 +132,7 @@ private:
   void take_part();
 
   void on(const StageValues& values);
+  void on(const Pulled& message);
   std::optional<uint64_t> total_of(const StageValues& values) const;
 
   void do_what_is_due();
@@ -133,6 +140,10 @@ private:
   void end_wait();
 
   void begin_step();
+  void pull();
+  void begin_if_pulled();
+  void push();
+  bool has_sound_losses();
   void give();
   void add_if_there();
   void complete_if_there();
@@ -141,6 +152,8 @@ private:
   void scale_if_there();
   void take_scalars(const TensorView& scalars);
   void update();
+  void book_step();
+  void report_losses();
   void finish_step();
   void fail(const std::string& trouble);
   void tell_trouble(const std::string& line);
@@ -159,10 +172,11 @@ private:
   KeptReports reports_;
   StageScalars scalars_;
   SplitSteps* steps_ = nullptr;
-  std::optional<StagePeers> peers_; ///< those that hold the same
-  PeerValues came_;                 ///< from them, until all have
-  std::set<uint32_t> missing_;      ///< slices that a copy is awaited of
-  uint64_t wanted_ = ~uint64_t{0};  ///< a version to show
+  std::optional<StageShards> shards_; ///< where they keep its parameters
+  std::optional<StagePeers> peers_;   ///< those that hold the same
+  PeerValues came_;                   ///< from them, until all have
+  std::set<uint32_t> missing_;        ///< slices that a copy is awaited of
+  uint64_t wanted_ = ~uint64_t{0};    ///< a version to show
   Clock::time_point began_;
   Clock::time_point summing_;
   std::optional<Clock::time_point> waiting_; ///< since when, for what comes

@@ -2,6 +2,7 @@
 
 #include "actors/job/stage_mesh.hpp"
 #include "actors/shard/snapshots.hpp"
+#include "actors/stage/lent_floats.hpp"
 #include "kernels/cpu/vector_loops.hpp"
 #include "kernels/numbers/random.hpp"
 #include "kernels/optimizer/optimizer.hpp"
@@ -46,6 +47,8 @@ SliceState SplitSteps::state_of(uint32_t slice, uint64_t oldest,
 
 std::vector<SliceState> SplitSteps::held() const {
   std::vector<SliceState> out;
+  if (!store_)
+    return out;
   for (auto slice : slices_)
     if (store_->holds(slice))
       out.push_back(
@@ -54,13 +57,16 @@ std::vector<SliceState> SplitSteps::held() const {
 }
 
 void SplitSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
-  store_->reset(slices_, beginning);
+  if (store_)
+    store_->reset(slices_, beginning);
 }
 
 void SplitSteps::enter(uint64_t version, uint64_t epoch) {
+  abandon();
+  if (!store_)
+    return;
   for (auto slice : slices_)
     store_->set_lineage(slice, epoch);
-  abandon();
   load(version);
 }
 
@@ -78,10 +84,59 @@ void SplitSteps::begin_step(uint64_t step) {
   std::vector<uint32_t> samples;
   for (uint32_t rank = 0; rank < job_.options.virtual_ranks; ++rank)
     samples.push_back(rows_of(rank));
-  const auto own = mesh_.ranks(mesh_.pipeline_of(context_.role.index),
-                               job_.options.virtual_ranks);
   for (auto& chunk : chunks_)
-    chunk.sums.begin(samples, own);
+    chunk.sums.begin(samples, own_ranks());
+}
+
+void SplitSteps::take(uint32_t slice, const TensorView& values) {
+  auto& chunk = chunks_[chunk_of_.at(slice)];
+  std::copy_n(values.data(), values.size(),
+              chunk.parameters.data()
+                + chunk.place_of(job_.plan.slices[slice]));
+}
+
+/// Copied, as the memory of the tree is used again while owners may read.
+SplitSteps::ToPush SplitSteps::sums_to_push() const {
+  ToPush out;
+  struct Sum {
+    RankRange node;
+    std::vector<TensorView> of_chunks; ///< empty: the node has no samples
+  };
+  std::vector<Sum> sums;
+  for (auto node : maximal_nodes(own_ranks(), job_.options.virtual_ranks)) {
+    auto& sum = sums.emplace_back(node);
+    bool filled = false;
+    for (auto rank = node.lo; rank < node.hi; ++rank)
+      filled = filled || rows_of(rank) > 0;
+    for (size_t chunk = 0; filled && chunk < chunks_.size(); ++chunk) {
+      const auto count = chunks_[chunk].layout.total;
+      const auto* values = chunks_[chunk].sums.sum(node);
+      if (!all_finite(values, count)) {
+        out.trouble = not_finite();
+        return out;
+      }
+      auto memory = lent_floats(context_, count);
+      std::copy_n(values, count, memory.get());
+      const auto* first = memory.get();
+      sum.of_chunks.emplace_back(std::move(memory), first, count);
+    }
+  }
+  for (auto id : slices_) {
+    const auto& slice = job_.plan.slices[id];
+    const auto chunk = chunk_of_.at(id);
+    const auto place = chunks_[chunk].place_of(slice);
+    for (const auto& sum : sums)
+      out.sums.push_back({id, sum.node,
+                          sum.of_chunks.empty()
+                            ? TensorView{}
+                            : sum.of_chunks[chunk].part(place, slice.count)});
+  }
+  return out;
+}
+
+std::string SplitSteps::not_finite() const {
+  return "the gradient of step " + std::to_string(step_ + 1)
+         + " is not finite: lower --lr or look at the data";
 }
 
 Batch SplitSteps::gather(uint32_t rank, BatchMemory* memory) {
@@ -166,8 +221,7 @@ std::string SplitSteps::update(const StepScalars& scalars) {
     return all_finite(chunk.gradient(), chunk.layout.total);
   };
   if (!std::ranges::all_of(chunks_, is_finite))
-    return "the gradient of step " + std::to_string(step_ + 1)
-           + " is not finite: lower --lr or look at the data";
+    return not_finite();
   executor_.parallel_for(slices_.size(), [&](size_t i, uint32_t) {
     const auto id = slices_[i];
     if (store_->newest(id) > step_)

@@ -6,6 +6,7 @@
 #include "actors/shard/shard_store.hpp"
 #include "actors/stage/peer_copies.hpp"
 #include "actors/stage/peer_sum.hpp"
+#include "actors/stage/stage_shards.hpp"
 #include "kernels/data/dataset.hpp"
 #include "strategies/mesh.hpp"
 
@@ -19,14 +20,15 @@ namespace troupe {
 /// What a stage and a tensor member do alike on their executor: each keeps some
 /// slices of parameters and optimizer state in two banks (ShardStore), computes
 /// with the parameters of one version, sums the gradient with those that hold
-/// the same, and updates all its slices to the next version. Which passes make
+/// the same, and updates all its slices to the next version. Or shards keep
+/// them, and it has the parameters of the step in hand alone. Which passes make
 /// the gradient is each one's own. All calls from tasks of the executor, or
-/// while it is idle, but slices(), copy() and gradient_elements().
+/// while it is idle, but slices(), copy(), gradient_elements() and take().
 class SplitSteps {
 public:
   virtual ~SplitSteps() = default;
 
-  /// Those that it keeps.
+  /// Those that it keeps, or takes from shards.
   const std::vector<uint32_t>& slices() const { return slices_; }
   /// What is held of the slices that this role shows.
   virtual std::vector<SliceState> held() const;
@@ -45,6 +47,18 @@ public:
 
   /// A step of the version in hand begins.
   void begin_step(uint64_t step);
+
+  // --- where shards keep the slices -----------------------------------------
+
+  /// Takes a slice of the step's version. No pass may be under way.
+  /// Shape: values [count of the slice].
+  void take(uint32_t slice, const TensorView& values);
+  struct ToPush {
+    std::vector<SliceSum> sums; ///< slice by slice
+    std::string trouble; ///< why they cannot be used, one line; empty: they can
+  };
+  /// What the gradients of its pipeline's ranks sum up to.
+  ToPush sums_to_push() const;
 
   // --- all micro-batches are done: the sum with peers, where it has some ----
 
@@ -89,6 +103,7 @@ protected:
     PeerSum of_peers;
   };
 
+  /// `store` null: shards keep the slices.
   SplitSteps(const RoleContext& context, Executor& executor,
              std::shared_ptr<ShardStore> store);
 
@@ -118,6 +133,11 @@ private:
   /// What is left of a step is gone.
   virtual void abandon() = 0;
 
+  RankRange own_ranks() const {
+    return mesh_.ranks(mesh_.pipeline_of(context_.role.index),
+                       job_.options.virtual_ranks);
+  }
+  std::string not_finite() const;
   void load(uint64_t version);
   /// Points an update, or its sums, at a slice as the step finds it.
   UpdateArgs arguments(const Slice& slice, const StepScalars& scalars) const;

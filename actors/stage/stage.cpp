@@ -50,7 +50,7 @@ private:
   /// member, which shows a part of what it keeps, all of that or nothing.
   Copies copies_of(const Activate& activation) const override {
     Copies out;
-    if (activation.rollback)
+    if (activation.rollback || is_served()) // those chains are of shards
       return out;
     if (context_.role.kind == RoleKind::tensor) {
       const auto duties = copy_duties(activation, context_.role.index);
@@ -311,8 +311,9 @@ private:
       input = std::move(*values);
     }
     course_.take();
-    if (!for_weights)
-      context_.faults->pass(forward ? StepPhase::compute : StepPhase::push);
+    if (!for_weights) // where shards sum gradients these are pushed later
+      context_.faults->pass(forward || is_served() ? StepPhase::compute
+                                                   : StepPhase::push);
     run_pass(action, rank, [this, action, rank, input] {
       return steps_.pass(action, rank, input);
     });

@@ -25,6 +25,8 @@ namespace troupe {
 /// outlives its process (ShardStore), and overwrites it only when every stage
 /// has the newer one, which their micro-batches prove. Beside other pipelines
 /// one that has lost this memory takes a copy from a stage with its layers.
+/// Or shards keep the parameters (Plan::served; `store` is null): it pulls
+/// those of each step, and pushes what its gradients sum up to.
 /// Completion: the actor ends with the job.
 stage_actor spawn_stage(caf::actor_system& system, RoleContext context,
                         std::shared_ptr<ShardStore> store);

@@ -11,7 +11,8 @@
 ///                      with --dense all_reduced workers meet in a group, too
 ///   mirrored and its kin: coordinator <-> replica; replicas meet in a group
 ///                      (kernels/collective/reducer.hpp), not by messages
-///   pipeline:          coordinator <-> stage <-> the stage beside it
+///   pipeline:          coordinator <-> stage <-> the stage beside it;
+///                      with --sync-data parameter_server stage <-> shard, too
 ///   --readers:         coordinator <-> reader <-> the row fetcher of a worker
 namespace troupe {
 
@@ -37,7 +38,8 @@ using shard_actor = role_actor::extend<
   caf::result<void>(AskShares), caf::result<void>(StepShares),
   caf::result<void>(RowPull)>;
 
-using stage_actor = role_actor::extend<caf::result<void>(StageValues)>;
+using stage_actor =
+  role_actor::extend<caf::result<void>(StageValues), caf::result<void>(Pulled)>;
 
 using reader_actor = role_actor::extend<caf::result<void>(RowsWanted)>;
 

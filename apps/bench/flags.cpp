@@ -34,7 +34,7 @@ std::vector<uint32_t> whole_list(const std::string& text, uint64_t highest) {
 std::vector<std::string> schedule_list(const std::string& text) {
   const auto names = split_list(text);
   for (const auto& name : names)
-    require_choice(name, {"gpipe", "1f1b", "interleaved", "zero_bubble"}, {});
+    require_choice(name, {"gpipe", "1f1b", "interleaved", "zero_bubble"});
   return names;
 }
 

@@ -250,11 +250,13 @@ void check_hosts(const Strikes& strikes, const Settings& job,
   if (!std::ranges::all_of(strikes.kinds(), is_of_hosts))
     throw UsageError("host-kill, host-cut and host-slow strike a job whose "
                      "roles are started one by one: leave out the other kinds");
-  if (has_model_part(plan.owner_kind) || plan.paired)
+  if (has_model_part(plan.computing()) || plan.paired)
     throw UsageError("host-kill, host-cut and host-slow place workers and "
                      "shards as yet, and --strategy "
                      + to_string(plan.strategy)
-                     + (plan.paired ? " has them in pairs" : " has neither")
+                     + (plan.paired   ? " has them in pairs"
+                        : plan.served ? " has no workers"
+                                      : " has neither")
                      + ": leave them out");
   if (job.job.data_access.readers > 0)
     throw UsageError("host-kill, host-cut and host-slow place workers and "

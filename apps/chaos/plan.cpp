@@ -45,8 +45,7 @@ uint64_t ChaosStrike::faults() const {
 
 ChaosPlan::ChaosPlan(const Plan& plan, uint64_t seed,
                      std::vector<ChaosKind> kinds)
-  : computing_(has_model_part(plan.owner_kind) ? plan.owner_kind
-                                               : RoleKind::worker),
+  : computing_(plan.computing()),
     workers_(static_cast<uint32_t>(plan.of_kind(computing_).size())),
     owners_(plan.owner_kind == RoleKind::shard ? plan.owners : 0),
     readers_(static_cast<uint32_t>(plan.of_kind(RoleKind::reader).size())),

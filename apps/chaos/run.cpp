@@ -28,8 +28,9 @@ constexpr int leave_ms = 5'000;
 /// one who waits for an epoch that does not come, or for samples.
 uint64_t ends_of(const Plan& plan) {
   const auto workers = plan.of_kind(RoleKind::worker).size();
-  const auto keepers =
-    keeps_slices(plan.owner_kind) ? plan.of_kind(plan.owner_kind).size() : 0;
+  const auto keepers = plan.of_kind(RoleKind::shard).size()
+                       + plan.of_kind(RoleKind::stage).size()
+                       + plan.of_kind(RoleKind::tensor).size();
   const auto readers = plan.of_kind(RoleKind::reader).size();
   return 2 * keepers * (workers + keepers) + workers + keepers
          + 2 * readers * workers + readers;

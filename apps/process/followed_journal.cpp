@@ -17,7 +17,7 @@ FollowedJournal::FollowedJournal(std::string path, const Plan& plan)
              + plan.of_kind(RoleKind::shard).size()
              + plan.of_kind(RoleKind::stage).size()
              + plan.of_kind(RoleKind::tensor).size()),
-    parts_(has_model_part(plan.owner_kind)),
+    parts_(has_model_part(plan.computing())),
     chain_(plan.owner_kind == RoleKind::shard ? plan.chain : 0) {}
 
 void FollowedJournal::read() {

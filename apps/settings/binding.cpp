@@ -4,14 +4,6 @@
 
 namespace troupe::binding {
 
-namespace {
-
-bool contains(const Choices& choices, const std::string& value) {
-  return std::find(choices.begin(), choices.end(), value) != choices.end();
-}
-
-} // namespace
-
 std::string one_of(const Choices& choices) {
   std::string out = "use ";
   for (size_t i = 0; i < choices.size(); ++i) {
@@ -22,30 +14,17 @@ std::string one_of(const Choices& choices) {
   return out;
 }
 
-void require_choice(const std::string& value, const Choices& choices,
-                    const Choices& later) {
-  if (contains(choices, value))
-    return;
-  // topk:0.01 is known by its first word.
-  if (contains(later, value)
-      || contains(later, value.substr(0, value.find(':'))))
-    throw UsageError("not available yet; " + one_of(choices));
-  throw UsageError("unknown; " + one_of(choices));
+void require_choice(const std::string& value, const Choices& choices) {
+  if (std::ranges::find(choices, value) == choices.end())
+    throw UsageError("unknown; " + one_of(choices));
 }
 
 std::vector<std::string> some_of(const std::string& text,
                                  const Choices& known) {
   auto words = split_list(text);
   for (const auto& word : words)
-    require_choice(word, known, {});
+    require_choice(word, known);
   return words;
-}
-
-Binding fixed(const std::string& value, const Choices& later) {
-  return {[=](Settings&, const std::string& given) {
-            require_choice(given, {value}, later);
-          },
-          [=](const Settings&) { return value; }};
 }
 
 } // namespace troupe::binding

@@ -66,26 +66,21 @@ Binding toggle(Access access, Value value) {
 /// "use a, b or c"
 std::string one_of(const Choices& choices);
 
-/// Checks `value` against what exists and what will.
-/// Errors: UsageError "unknown: use …", "not available yet: use …".
-void require_choice(const std::string& value, const Choices& choices,
-                    const Choices& later);
+/// Checks `value` against what there is.
+/// Errors: UsageError "unknown; use …".
+void require_choice(const std::string& value, const Choices& choices);
 /// Takes a list with commas apart, each word one of what there is.
 /// Errors: UsageError "unknown; use …".
 std::vector<std::string> some_of(const std::string& text, const Choices& known);
 
 template <class Access>
-Binding
-choice(Access access, const Choices& choices, const Choices& later = {}) {
+Binding choice(Access access, const Choices& choices) {
   return {[=](Settings& s, const std::string& value) {
-            require_choice(value, choices, later);
+            require_choice(value, choices);
             access(s) = value;
           },
           [=](Settings s) { return access(s); }};
 }
-
-/// A choice of one, whose value nobody needs to keep.
-Binding fixed(const std::string& value, const Choices& later);
 
 template <class Access>
 Binding address(Access access) {

@@ -48,6 +48,10 @@ void check_loss(const Settings& settings) {
   if (!split)
     refuse(flag + "deals layers anew, and --strategy " + to_string(job.strategy)
            + " has every layer everywhere; leave it out");
+  if (has_served_stages(job))
+    refuse(flag
+           + "is not available yet with --sync-data parameter_server; drop one "
+             "of them");
   if (settings.command == "role" && !settings.supervised)
     refuse(flag
            + "ends and starts roles, and nobody does where they are "

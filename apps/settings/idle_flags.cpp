@@ -49,11 +49,17 @@ void check_strategy(const Settings& settings, const Flags& flags) {
   const auto& job = settings.job;
   const auto with = "with --strategy " + to_string(job.strategy);
   const auto serve = with + "; add --strategy parameter_server";
+  const auto served = with
+                      + (job.strategy == Strategy::hybrid
+                           ? "; add --sync-data parameter_server"
+                           : "; add --strategy parameter_server");
   refuse_idle(flags, {"workers"}, !has_workers(job),
               with
                 + "; add --strategy parameter_server or multi_worker_mirrored, "
                   "or use --devices cpu:N");
-  refuse_idle(flags, {"ps", "slow-worker"}, !is_served(job), serve);
+  refuse_idle(flags, {"ps"}, !is_served(job) && !has_served_stages(job),
+              served);
+  refuse_idle(flags, {"slow-worker"}, !is_served(job), serve);
   refuse_idle(flags, {"shard"}, !is_sharded(job),
               with + "; add --strategy fully_sharded");
   const bool meshed = job.strategy == Strategy::hybrid;

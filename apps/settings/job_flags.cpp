@@ -40,7 +40,7 @@ Binding schedule() {
               if (value == name)
                 s.job.lr.schedule = kind;
             }
-            require_choice(value, names, {});
+            require_choice(value, names);
           },
           [](const Settings& s) -> std::string {
             for (auto [kind, name] : schedules)
@@ -55,8 +55,7 @@ Binding strategy() {
             require_choice(value,
                            {"one_device", "mirrored", "multi_worker_mirrored",
                             "central_storage", "parameter_server", "pipeline",
-                            "hybrid", "fully_sharded", "tensor", "tpu"},
-                           {});
+                            "hybrid", "fully_sharded", "tensor", "tpu"});
             parse(value, s.job.strategy);
           },
           [](const Settings& s) { return to_string(s.job.strategy); }};
@@ -138,7 +137,7 @@ Binding device_memory() {
 
 Binding sharding() {
   return {[](Settings& s, const std::string& value) {
-            require_choice(value, {"optimizer", "gradients", "parameters"}, {});
+            require_choice(value, {"optimizer", "gradients", "parameters"});
             parse(value, s.job.cut.sharding);
           },
           [](const Settings& s) { return to_string(s.job.cut.sharding); }};
@@ -287,7 +286,9 @@ void add_places(std::vector<Flag>& flags) {
         whole(FIELD(job.threads_per_device), 1, 1024)}});
   add(flags, group, on_jobs,
       {{"workers", "N|MIN:MAX", number_flag, "2", workers_help, workers()},
-       {"ps", "N", number_flag, "1", "shards of parameter_server",
+       {"ps", "N", number_flag, "1",
+        "shards of parameter_server, and of hybrid with --sync-data "
+        "parameter_server",
         whole(FIELD(job.shards), 1, max_roles)},
        {"chain", "N", number_flag, "1", "replicas of each shard",
         whole(FIELD(job.chain), 1, 16)},
@@ -306,8 +307,9 @@ void add_places(std::vector<Flag>& flags) {
         mesh()},
        {"sync-data", "NAME", text_flag, "all_reduce",
         "of hybrid, how gradients are summed over the data axis: all_reduce "
-        "(those that hold the same exchange them)",
-        choice(FIELD(job.cut.sync_data), {"all_reduce"}, {"parameter_server"})},
+        "(those that hold the same exchange them) or parameter_server (--ps "
+        "shards keep what stages compute with, and update it)",
+        choice(FIELD(job.cut.sync_data), {"all_reduce", "parameter_server"})},
        {"schedule", "NAME", text_flag, "auto",
         "of pipeline and hybrid, in which order a stage takes micro-batches: "
         "gpipe, 1f1b, interleaved, zero_bubble or auto (that which takes a "

@@ -348,6 +348,9 @@ def draw_meshed(draw, job):
             f"data={data},stage={draw.randint(1, job.stages)}", *threads(draw),
             *maybe(draw, 0.5, "--schedule", draw.choice(("gpipe", "1f1b",
                                                          "zero_bubble"))),
+            *maybe(draw, 0.4, "--sync-data", "parameter_server", "--ps",
+                   str(draw.randint(1, 3)), "--chain",
+                   str(draw.randint(1, 2))),
             *maybe(draw, 0.3, "--processes")]
 
 

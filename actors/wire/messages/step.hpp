@@ -6,11 +6,11 @@
 
 #include <vector>
 
-/// What workers and shards exchange in a step.
+/// What workers, or stages, and shards exchange in a step.
 namespace troupe {
 
 /// A worker asks a shard for all dense slices that it serves, of a version, or
-/// for one of them.
+/// for one of them, as a stage does.
 struct Pull {
   static constexpr uint32_t every_slice = ~uint32_t{0};
 

@@ -46,17 +46,6 @@ BOOST_AUTO_TEST_CASE(checkpoint_is_told_what_to_do_and_where) {
                     "kept");
 }
 
-BOOST_AUTO_TEST_CASE(every_value_not_built_yet_is_refused_and_named) {
-  const std::vector<std::pair<const char*, const char*>> values{
-    {"--sync-data", "parameter_server"},
-  };
-  for (const auto& [flag, value] : values) {
-    auto message = train_usage({flag, value});
-    check_has(message, "not available yet");
-    check_has(message, flag);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(what_is_measured_is_named) {
   check_has(usage({"bench", "convolutions"}), "what to measure first");
   BOOST_CHECK_EQUAL(parse({"bench", "all-reduce"}).command, "bench all-reduce");
@@ -333,8 +322,7 @@ BOOST_AUTO_TEST_CASE(mistakes_of_the_file_name_it_with_line_and_key) {
   check_has(complaint("save = true\n"), "save");
   check_has(complaint("global-batch = 8\nglobal_batch = 8\n"), "twice");
   check_has(complaint("chaos = \"x\"\n"), "not available yet");
-  check_has(complaint("sync-data = \"parameter_server\"\n"),
-            "not available yet");
+  check_has(complaint("sync-data = \"rings\"\n"), "unknown; use all_reduce");
   check_has(complaint("sync = true\nasync = true\n"), "exclude each other");
   check_has(complaint("config = \"x\"\n"), "unknown key config");
   check_has(complaint("lr = = 1\n"), "not valid TOML");

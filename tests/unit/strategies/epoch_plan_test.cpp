@@ -595,4 +595,94 @@ BOOST_AUTO_TEST_CASE(a_stage_that_lost_what_it_kept_gets_a_copy) {
   BOOST_TEST(mesh.plan.decide(seals, steps(8), 4).resume.rolls_back());
 }
 
+// --- stages whose parameters are on shards -----------------------------------
+
+namespace {
+
+/// Two pipelines of two stages beside two chains of two shards, a slice each.
+struct ServedPipelines {
+  ServedPipelines() { plan.decide(seals(0, 0), {}, 1); }
+
+  /// What is said by all, where these shards' slices have these versions.
+  Seals seals(uint64_t first, uint64_t second) const {
+    Seals out;
+    for (uint32_t i = 0; i < 4; ++i) {
+      out[{RoleKind::stage, i}].version = 99; // it keeps nothing
+      const auto newest = i % 2 == 0 ? first : second;
+      for (auto slice : job.role({RoleKind::shard, i}).slices)
+        out[{RoleKind::shard, i}].slices.push_back(
+          held(slice, newest > 0 ? newest - 1 : 0, newest, newest > 0));
+    }
+    return out;
+  }
+
+  static PlanOptions options() {
+    auto options = Pipelines::options();
+    options.serves_stages = true;
+    options.shards = 2;
+    options.chain = 2;
+    return options;
+  }
+
+  Plan job = planned(options());
+  EpochPlan plan{job};
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(all_stages_and_one_of_each_chain_can_go_on) {
+  ServedPipelines mesh;
+  Roles all;
+  for (uint32_t i = 0; i < 4; ++i) {
+    all.insert({RoleKind::stage, i});
+    all.insert({RoleKind::shard, i});
+  }
+  BOOST_TEST(mesh.plan.viable(all));
+  for (uint32_t i = 0; i < 4; ++i) {
+    auto some = all;
+    some.erase({RoleKind::shard, i});
+    BOOST_TEST(mesh.plan.viable(some));
+    some.erase({RoleKind::shard, (i + 2) % 4}); // the other of its chain
+    BOOST_TEST(!mesh.plan.viable(some));
+    some = all;
+    some.erase({RoleKind::stage, i}); // whose layers nobody else computes
+    BOOST_TEST(!mesh.plan.viable(some));
+  }
+  BOOST_TEST(mesh.plan.beginners() == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(stages_take_a_step_anew_and_shards_keep_what_they_have) {
+  ServedPipelines mesh;
+  auto seals = mesh.seals(8, 7); // one slice is past the step
+  for (auto& state : seals[{RoleKind::shard, 1}].slices)
+    state.held = {{0, 2}}; // of the other one pipeline's node has come
+  auto known = steps(7);
+  known.reports_lost = true;
+  const auto epoch = mesh.plan.decide(seals, known, 2);
+  BOOST_TEST(epoch.mode == ResumeMode::slices);
+  BOOST_TEST(!epoch.resume.rolls_back());
+  BOOST_TEST(epoch.resume.message.version == 7u);
+  BOOST_TEST(epoch.ranks.empty()); // those of the plan are the stages' for good
+  BOOST_TEST(epoch.missing.empty());
+  BOOST_TEST(epoch.unreported.empty()); // they tell of all of it again
+  for (const auto& head : epoch.slices) {
+    const bool first = mesh.job.owner[head.slice] == 0;
+    BOOST_TEST(head.newest == (first ? 8u : 7u));
+    BOOST_TEST((head.held == (first ? Ranges{} : Ranges{{0, 2}})));
+  }
+  // Tails commit, and no stage does.
+  BOOST_TEST((epoch.owners == Versions{{2, 7}, {3, 7}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_beside_shards_pulls_and_reduces_nothing) {
+  ServedPipelines mesh;
+  constexpr RoleId stage{RoleKind::stage, 1};
+  for (auto phase : {StepPhase::at_once, StepPhase::pull, StepPhase::compute,
+                     StepPhase::push, StepPhase::seal})
+    BOOST_TEST(mesh.plan.passes(stage, phase));
+  BOOST_TEST(!mesh.plan.passes(stage, StepPhase::reduce));
+  BOOST_TEST(mesh.plan.passes({RoleKind::shard, 0}, StepPhase::reduce));
+  BOOST_TEST(mesh.plan.passes({RoleKind::shard, 2}, StepPhase::pull));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -203,6 +203,21 @@ BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
      == std::set<std::pair<size_t, size_t>>{{0, 1}, {2, 3}, {0, 2}, {1, 3}}));
 }
 
+BOOST_AUTO_TEST_CASE(stages_beside_shards_talk_to_them) {
+  auto plan = served(0, 1);
+  plan.served = Mesh{2, 1, 1}; // two pipelines of a stage, who may be peers
+  for (uint32_t i = 0; i < 2; ++i)
+    plan.roles.push_back({{RoleKind::stage, i}, "cpu:0", {}, {}});
+  const auto all = placed({{"a", 1}, {"b", 1}, {"c", 1}}, plan);
+  BOOST_TEST(all.links(plan).size() == 3u);
+  plan.served = Mesh{1, 4, 1}; // stages beside each other talk, in a round
+  for (uint32_t i = 2; i < 4; ++i)
+    plan.roles.push_back({{RoleKind::stage, i}, "cpu:0", {}, {}});
+  const auto apart = placed({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}},
+                            plan);
+  BOOST_TEST(apart.links(plan).size() == 4u + 4u);
+}
+
 BOOST_AUTO_TEST_CASE(readers_take_slots_and_talk_to_workers_alone) {
   auto plan = served(1, 1);
   plan.roles.push_back({{RoleKind::reader, 0}, "cpu", {}, {}});

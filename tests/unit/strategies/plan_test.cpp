@@ -403,6 +403,62 @@ BOOST_AUTO_TEST_CASE(a_stage_owns_the_variables_of_its_layers) {
   BOOST_TEST(refusal(options).find("--chain 2") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(shards_may_keep_what_the_stages_of_pipelines_use) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::hybrid;
+  options.serves_stages = true;
+  options.shards = 3;
+  options.chain = 2;
+  options.data = 2;
+  StageLayers first;
+  first.end = 2;
+  first.variables = {0};
+  StageLayers last{2, 3, "head", "loss", {}, 7, 16, 8, 1};
+  for (uint32_t i = 1; i < some_variables.size(); ++i)
+    last.variables.push_back(i);
+  options.stages = {first, last};
+  options.schedule = "1f1b";
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE_MESSAGE(make_plan(options, some_variables, plan, error),
+                        error.message);
+  BOOST_TEST((plan.owner_kind == RoleKind::shard));
+  BOOST_TEST((plan.computing() == RoleKind::stage));
+  BOOST_TEST((plan.mesh() == Mesh{2, 2, 1}));
+  BOOST_TEST(plan.owners == 3u);
+  BOOST_TEST(plan.chain == 2u);
+  BOOST_TEST(plan.of_kind(RoleKind::worker).empty());
+  BOOST_TEST(plan.of_kind(RoleKind::shard).size() == 6u);
+  BOOST_TEST(plan.keeps({RoleKind::shard, 5}));
+  BOOST_TEST(!plan.keeps({RoleKind::stage, 0}));
+  const auto stages = plan.of_kind(RoleKind::stage);
+  BOOST_REQUIRE(stages.size() == 4u);
+  BOOST_TEST((stages[0].ranks == RankRange{0, 2}));
+  BOOST_TEST((stages[3].ranks == RankRange{2, 4}));
+  for (const auto& slice : plan.slices) {
+    BOOST_TEST(plan.on_shards(slice.id));
+    BOOST_TEST(plan.owner[slice.id] < 3u);
+    for (const auto& stage : stages)
+      BOOST_TEST(std::ranges::count(stage.slices, slice.id)
+                 == ((stage.role.index % 2 == 0) == (slice.variable == 0)));
+  }
+  const auto table = to_table(plan);
+  for (const auto* shown :
+       {"pipeline 1       stage:2, stage:3\n", "stage:1, stage:3  head to loss",
+        "at the shards, fixed tree; schedule 1f1b"})
+    BOOST_TEST(table.find(shown) != std::string::npos, table);
+  options.shards = 0;
+  BOOST_TEST(refusal(options).find("--ps 1") != std::string::npos);
+  options.shards = 1;
+  options.synchronisation = Synchronisation::async;
+  BOOST_TEST(refusal(options).find("--async") != std::string::npos);
+  options.synchronisation = Synchronisation::sync;
+  options.tensor = two_members();
+  BOOST_TEST(refusal(options).find("is not available yet where --mesh has "
+                                   "tensor members")
+             != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_tensor_member_shows_what_no_member_before_it_has) {
   auto options = mirrored(1);
   options.strategy = Strategy::tensor;

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(each_round_of_scalars_has_sums_and_what_is_made_of_them) {
 
 BOOST_AUTO_TEST_CASE(beside_other_pipelines_gradients_are_shared_out_first) {
   for (const bool rounds : {false, true}) {
-    course = StageCourse{10, true};
+    course = StageCourse{10, StageCourse::Owners::peers};
     course.begin_epoch(3);
     begin(rounds);
     pass_all();
@@ -114,6 +114,46 @@ BOOST_AUTO_TEST_CASE(beside_other_pipelines_gradients_are_shared_out_first) {
   BOOST_TEST((course.phase() == Phase::adding));
   course.begin_epoch(3);
   BOOST_TEST((course.phase() == Phase::waiting));
+}
+
+BOOST_AUTO_TEST_CASE(beside_shards_a_step_is_a_pull_its_passes_and_a_push) {
+  course = StageCourse{10, StageCourse::Owners::shards};
+  course.begin_epoch(3);
+  for (const bool rounds : {true, false}) { // shards have those
+    const auto version = course.version();
+    begin(rounds);
+    BOOST_TEST((course.phase() == Phase::pulling));
+    BOOST_TEST(course.is_due());
+    BOOST_TEST(course.next_step() == version + 1);
+    course.pulled();
+    BOOST_TEST((course.phase() == Phase::passing));
+    BOOST_TEST(pass_all() == "f0 b0 f1 b1");
+    BOOST_TEST((course.phase() == Phase::pushing));
+    BOOST_TEST(course.version() == version);
+    finish();
+    BOOST_TEST((course.phase() == Phase::waiting));
+    BOOST_TEST(course.version() == version + 1);
+  }
+  begin(false);
+  course.begin_epoch(5); // while it pulls, as at any time
+  BOOST_TEST((course.phase() == Phase::waiting));
+  BOOST_TEST(course.next_step() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_pulled_of_the_last_version) {
+  course = StageCourse{4, StageCourse::Owners::shards};
+  course.begin_epoch(3);
+  begin(false);
+  course.pause(); // the step that is pulled for is taken to its end
+  BOOST_TEST(course.is_due());
+  course.pulled();
+  pass_all();
+  finish();
+  BOOST_TEST(!course.is_due());
+  course.end_at(4);
+  BOOST_TEST(!course.is_due());
+  course.end_at(5);
+  BOOST_TEST(course.is_due());
 }
 
 BOOST_AUTO_TEST_CASE(a_pause_lets_a_step_end_and_begins_none) {

@@ -42,6 +42,20 @@ BOOST_AUTO_TEST_CASE(all_wait_for_the_worker_that_still_computes) {
   BOOST_TEST(found.reason == "worker:1 computes");
 }
 
+BOOST_AUTO_TEST_CASE(a_stage_that_pulls_computes_and_keeps_nothing) {
+  constexpr RoleId stage0{RoleKind::stage, 0};
+  constexpr RoleId stage1{RoleKind::stage, 1};
+  auto view = served();
+  view.members[0].role = stage0;
+  view.members[1].role = stage1;
+  view.members[0].pulls = view.members[1].pulls = true;
+  const auto found = waits_for(view);
+  BOOST_TEST((found.waits
+              == std::vector<Wait>{{stage0, shard0, "the next version"},
+                                   {shard0, stage1, "its gradient"}}));
+  BOOST_TEST(found.reason == "stage:1 computes");
+}
+
 BOOST_AUTO_TEST_CASE(a_step_as_long_as_usual_has_waits_and_no_culprit) {
   auto view = served();
   view.usual_ms = 1'000;
