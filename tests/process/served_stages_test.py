@@ -4,11 +4,15 @@ the shards; a stage, a shard or a replica of one that is killed goes on within
 the step (I2, I3, I9)."""
 # ctest: TIMEOUT 1200
 
+import json
+import os
+import re
 import tempfile
 import unittest
 
-from cluster import ENDLESS, Run
+from cluster import ENDLESS, Run, wait_for
 from layouts_test import CNN
+from roles import Role
 from split_models import (MODELS, ONE, STRUCK, SplitModels, call, planned_bytes,
                           summary_of)
 
@@ -142,6 +146,38 @@ class Repair(SplitModels, unittest.TestCase):
 
     def test_a_gradient_that_is_not_finite_ends_the_run(self):
         self.check_not_finite(STRUCK, mesh(2, 2, 2, "--processes"))
+
+
+class ByHand(SplitModels, unittest.TestCase):
+    def test_roles_that_are_started_by_hand_die_and_come_back(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        summary = os.path.join(folder.name, "summary.json")
+        certificates = ["--certificates", os.path.join(folder.name, "keys")]
+        coordinator = Role(self.addCleanup, "coordinator", *certificates,
+                           "--summary", summary, *STRUCK, *ENDLESS,
+                           *mesh(2, 1, 1))
+        address = ["--coordinator", coordinator.address()]
+
+        def start(role):
+            return Role(self.addCleanup, role, *address, *certificates)
+
+        members = {role: start(role) for role in ("ps:0", "stage:0", "stage:1")}
+        for role in ("stage:1", "ps:0"):
+            wait_for(lambda: re.search(r"(?m)^epoch ", coordinator.output()),
+                     "a data epoch", 60)
+            members[role].process.kill()
+            members[role].process.wait()
+            members[role] = start(role)
+            wait_for(lambda role=role: f"{role} is back" in
+                     coordinator.output() + coordinator.error(),
+                     f"{role} is back", 60)
+        coordinator.end()
+        with open(summary) as file:
+            found = json.load(file)
+        self.check_undisturbed(found, *STRUCK)
+        self.assertEqual([r["role"] for r in found["recoveries"]],
+                         ["stage:1", "ps:0"])
 
 
 class Plan(SplitModels, unittest.TestCase):

@@ -307,8 +307,8 @@ PLANTS = [
      "actors/stage/stage.cpp", "number_of(chunk + (ends ? 1 : 0), rank)",
      "number_of(chunk + (ends && !PLANTED(73) ? 1 : 0), rank)"),
     (74, "a lost link between stages is not told",
-     "actors/stage/split_role.cpp", "if (auto peer = links_.forget(x.source))",
-     "if (auto peer = links_.forget(x.source); peer && !PLANTED(74))"),
+     "actors/stage/split_role.cpp", "    if (peer)\n      ask_for_links",
+     "    if (peer && !PLANTED(74))\n      ask_for_links"),
     (75, "a norm is without the sums of the stages after",
      "actors/stage/scalar_rounds.cpp", "  if (later.size() > 0)\n",
      "  if (later.size() > 0 && !PLANTED(75))\n"),
@@ -393,6 +393,18 @@ PLANTS = [
      "  if (!PLANTED(102) || step_ != 40\n"
      "      || sum.values.size() != sum_.values.size())\n"
      "    sum_ = std::move(sum);\n"),
+    (103, "a stage computes with the version before that of its step",
+     "actors/stage/stage_shards.cpp", "  version_ = version;\n",
+     "  if (PLANTED(103) && version > 30)\n    --version;\n"
+     "  version_ = version;\n"),
+    (104, "a shard that died is not sent again what it had",
+     "actors/stage/stage_shards.cpp",
+     "  there_.begin_epoch(activation.slices);\n",
+     "  if (!PLANTED(104) || activation.version == 0)\n"
+     "    there_.begin_epoch(activation.slices);\n"),
+    (105, "a stage computes before all of its parameters are there",
+     "actors/stage/split_role.cpp", "if (!shards_->has_all())",
+     "if (!shards_->has_all() && !PLANTED(105))"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",

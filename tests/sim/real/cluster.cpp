@@ -248,14 +248,8 @@ void Cluster::spawn(RoleId role, uint32_t process, const JobInfo& info) {
     actor =
       caf::actor_cast<caf::strong_actor_ptr>(spawn_worker(system, context));
   } else {
-    if (member.memory < 0)
-      member.memory = memfd_create(to_string(role).c_str(), MFD_CLOEXEC);
-    std::vector<uint32_t> first;
-    for (const auto& known : job_.plan.roles)
-      if (known.role == role)
-        first = known.slices;
-    member.store = std::make_shared<ShardStore>(job_, first, job_id_,
-                                                member.memory);
+    if (job_.plan.keeps(role))
+      member.store = store_of(role, member);
     if (has_model_part(role.kind))
       actor = caf::actor_cast<caf::strong_actor_ptr>(
         spawn_stage(system, context, member.store));
@@ -271,6 +265,16 @@ void Cluster::spawn(RoleId role, uint32_t process, const JobInfo& info) {
     caf::make_message(Join{
       job_id_, role, info.incarnation, {}, {}, {}, std::to_string(process)}),
     nullptr);
+}
+
+std::shared_ptr<ShardStore> Cluster::store_of(RoleId role, Member& member) {
+  if (member.memory < 0)
+    member.memory = memfd_create(to_string(role).c_str(), MFD_CLOEXEC);
+  std::vector<uint32_t> first;
+  for (const auto& known : job_.plan.roles)
+    if (known.role == role)
+      first = known.slices;
+  return std::make_shared<ShardStore>(job_, first, job_id_, member.memory);
 }
 
 void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {

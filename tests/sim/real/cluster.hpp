@@ -25,9 +25,10 @@ inline constexpr uint32_t phases = 4;
 std::string to_string(Phase phase);
 using Coverage = sim::FaultTable<Fault, fault_kinds, Phase, phases>;
 
-/// A job of CAF's actors in a World, of a parameter server, a pipeline or
-/// tensor members: the product's coordinator, workers and shards, or stages, or
-/// members, a supervisor that starts again who ends, and the faults of a seed.
+/// A job of CAF's actors in a World, of a parameter server, a pipeline, tensor
+/// members, or pipelines beside shards: the product's coordinator, workers and
+/// shards, or stages, or members, a supervisor that starts again who ends, and
+/// the faults of a seed.
 class Cluster {
 public:
   struct Result {
@@ -63,6 +64,7 @@ private:
   void start(RoleId role);
   void say_hello(RoleId role, uint32_t process);
   void spawn(RoleId role, uint32_t process, const JobInfo& info);
+  std::shared_ptr<ShardStore> store_of(RoleId role, Member& member);
   void ended(RoleId role, uint32_t process, const std::string& how);
   void finished(const Finished& finished);
   void retire(RoleId role);
@@ -114,6 +116,7 @@ private:
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;
   uint64_t pulled_epoch_ = 0; ///< or whose values crossed between stages
+  uint64_t crossing_epoch_ = 0;
   /// What crossed in that epoch: to whom, of which step, what and whose.
   std::set<std::tuple<uint32_t, uint64_t, StageStream, uint32_t>> crossings_;
   std::string broken_; ///< what a link told

@@ -49,11 +49,12 @@ void Cluster::see_sent(const caf::message& message) {
 
 void Cluster::see_values(uint32_t to, const StageValues& values) {
   const auto epoch = values.fence.epoch;
-  if (epoch < pulled_epoch_)
+  if (epoch < crossing_epoch_)
     return; // of an attempt that was broken off
-  if (epoch > pulled_epoch_)
+  if (epoch > crossing_epoch_)
     crossings_.clear();
-  pulled_epoch_ = epoch;
+  crossing_epoch_ = epoch;
+  pulled_epoch_ = std::max(pulled_epoch_, epoch);
   const bool is_new =
     crossings_.insert({to, values.step, values.stream, values.virtual_rank})
       .second;
@@ -86,10 +87,10 @@ void Cluster::ask_for_change() {
   auto& draw = world_.random();
   std::vector<std::string> workers, shards;
   for (const auto& [role, member] : members_)
-    (role.kind == RoleKind::worker ? workers : shards)
+    (role.kind == RoleKind::shard ? shards : workers)
       .push_back(to_string(role));
   const auto what = sim::draw_change(draw, shards, [&] {
-    return std::optional{sim::any(draw, workers)};
+    return std::optional{sim::any(draw, workers)}; // a stage is refused
   });
   world_.note("asked for: " + *what);
   tell_coordinator(caf::make_message(ReshapeJob{*what}));
@@ -116,7 +117,8 @@ bool Cluster::inject(Fault fault) {
   const auto now = world_.now();
   switch (fault) {
     case Fault::kill_worker:
-      return kill_some(RoleKind::worker, false);
+      return kill_some(job_.plan.served ? RoleKind::stage : RoleKind::worker,
+                       false);
     case Fault::kill_shard:
       return kill_some(job_.plan.owner_kind, false);
     case Fault::kill_host:

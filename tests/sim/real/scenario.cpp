@@ -2,6 +2,7 @@
 
 #include "tests/sim/runtime_parts.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -59,7 +60,8 @@ constexpr const char* model_with_norms =
 JobOptions staged(JobOptions options, const Scenario& scenario) {
   const auto& stages = scenario.stages;
   const bool tensor = scenario.kind == Kind::tensor;
-  options.workers = options.shards = options.chain = 1;
+  if (scenario.kind != Kind::beside_shards)
+    options.workers = options.shards = options.chain = 1;
   if (stages.clips)
     options.clip_norm = 0.1;
   if (stages.tied)
@@ -86,6 +88,10 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
   }
   options.strategy = stages.pipelines > 1 ? Strategy::hybrid
                                           : Strategy::pipeline;
+  if (scenario.kind == Kind::beside_shards) {
+    options.strategy = Strategy::hybrid;
+    options.cut.sync_data = "parameter_server";
+  }
   options.cut.mesh = {stages.pipelines, stages.count, 1};
   options.model = stages.tied    ? "transformer:L1-H1-D4-T4-P0.2"
                   : stages.norms ? model_with_norms
@@ -121,6 +127,7 @@ JobOptions options_of(const Scenario& scenario) {
     case Kind::pipeline:
     case Kind::tensor:
     case Kind::grouped:
+    case Kind::beside_shards:
       return staged(options, scenario);
     case Kind::sync:
       break;
@@ -203,6 +210,19 @@ Scenario pipeline_of(sim::Random& draw) {
   return out;
 }
 
+/// Small enough for worlds to be fast.
+Scenario beside_shards_of(sim::Random& draw) {
+  auto out = pipeline_of(draw);
+  out.kind = Kind::beside_shards;
+  out.stages.count = std::min(out.stages.count, 3u);
+  out.shards = static_cast<uint32_t>(draw.between(1, 2));
+  out.chain = static_cast<uint32_t>(draw.between(1, 2));
+  if (draw.below(3) == 0)
+    out.changes = static_cast<uint32_t>(draw.between(1, 3));
+  fill_in(out);
+  return out;
+}
+
 Scenario tensor_of(sim::Random& draw) {
   Scenario out;
   out.kind = Kind::tensor;
@@ -238,6 +258,8 @@ Scenario grouped_of(sim::Random& draw) {
 
 Scenario scenario_of(uint64_t seed) {
   sim::Random draw{seed * 2 + 1};
+  if (seed >= first_beside_shards_seed)
+    return beside_shards_of(draw);
   if (seed >= first_grouped_seed)
     return grouped_of(draw);
   if (seed >= first_tensor_seed)
@@ -284,7 +306,11 @@ std::string Scenario::layout() const {
            + (stages.norms ? "norms, " : "") + std::to_string(stages.count)
            + (kind == Kind::tensor ? " members" : " stages, " + stages.schedule)
            + (stages.recompute ? ", computed again" : "")
-           + (stages.clips ? ", clipped" : "");
+           + (stages.clips ? ", clipped" : "")
+           + (kind == Kind::beside_shards
+                ? ", " + std::to_string(shards) + " shards, chains of "
+                    + std::to_string(chain)
+                : std::string{});
   constexpr const char* names[] = {"sync",  "scalars", "tables",
                                    "async", "bounded", "async tables"};
   return std::string{names[static_cast<int>(kind)]} + ", "

@@ -9,11 +9,11 @@
 namespace troupe::real {
 
 enum class Fault : uint8_t {
-  kill_worker,
-  kill_shard, ///< or a stage, or a tensor member
-  kill_host,  ///< a shard and its memory
-  pause,      ///< a process stands still for less than silence takes
-  stop,       ///< … for longer
+  kill_worker, ///< or a stage beside shards
+  kill_shard,  ///< or a stage, or a tensor member, that keeps slices
+  kill_host,   ///< a shard and its memory
+  pause,       ///< a process stands still for less than silence takes
+  stop,        ///< … for longer
   cut_link,
   cut_control,
   corrupt, ///< a byte of a link is not what was sent
@@ -33,9 +33,10 @@ struct Scenario {
     async,
     bounded,
     async_tables,
-    pipeline, ///< stages; those before are of a parameter server
-    tensor,   ///< members that have slices of layers
-    grouped,  ///< stages of such members
+    pipeline,      ///< stages; those before are of a parameter server
+    tensor,        ///< members that have slices of layers
+    grouped,       ///< stages of such members
+    beside_shards, ///< stages that keep nothing, of pipelines
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
@@ -64,15 +65,16 @@ struct Scenario {
   std::string describe() const;
 };
 inline constexpr uint32_t served_kinds = 6;
-/// Seeds from here on are those of pipelines, of tensor members, and of stages
-/// of tensor members.
+/// Seeds from here on are those of pipelines, of tensor members, of stages of
+/// tensor members, and of pipelines beside shards.
 inline constexpr uint64_t first_pipeline_seed = 1'000'000;
 inline constexpr uint64_t first_tensor_seed = 2'000'000;
 inline constexpr uint64_t first_grouped_seed = 3'000'000;
+inline constexpr uint64_t first_beside_shards_seed = 4'000'000;
 /// The first of the seeds that one is among.
 constexpr uint64_t first_of_kind(uint64_t seed) {
-  for (auto first :
-       {first_grouped_seed, first_tensor_seed, first_pipeline_seed})
+  for (auto first : {first_beside_shards_seed, first_grouped_seed,
+                     first_tensor_seed, first_pipeline_seed})
     if (seed >= first)
       return first;
   return 0;
