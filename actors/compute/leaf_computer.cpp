@@ -185,6 +185,8 @@ bool LeafComputer::all_told(Serial& run) {
     for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
       tell(run, i);
   run.spoiled = run.spoiled || !losses_are_finite(run.result->leaves);
+  if (targets.peers != nullptr) // all compute again or nobody does
+    run.spoiled = targets.peers->any(run.spoiled);
   return !run.spoiled;
 }
 
@@ -208,6 +210,7 @@ void LeafComputer::compute_again(Serial& run) {
   std::vector<Sum> sums;
   NodeTargets others;
   others.nodes = targets.nodes;
+  others.peers = targets.peers;
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     sums.push_back(take());
     others.sums.push_back(sums.back()->data());
@@ -220,8 +223,11 @@ void LeafComputer::compute_again(Serial& run) {
   again.result = &second;
   once(again);
   result.leaves = std::move(second.leaves);
-  if (!is_finite(again, 0, job_->layout.total)
-      || !losses_are_finite(result.leaves)) {
+  const bool spoiled = !is_finite(again, 0, job_->layout.total)
+                       || !losses_are_finite(result.leaves);
+  if (targets.peers != nullptr)
+    targets.peers->any(spoiled);
+  if (spoiled) {
     result.trouble = not_finite_line(run.step, result.leaves);
     return;
   }
@@ -320,7 +326,7 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
       result.leaves[i] = LeafLoss{rank, 0, 0};
   };
   if (lock_step_)
-    in_lock_step(leaves, compute);
+    in_lock_step(first, leaves, targets.peers, compute);
   else
     executor_.parallel_for(ranks, compute);
   std::erase_if(result.leaves, [&](const LeafLoss& leaf) {
@@ -333,23 +339,26 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
   }
 }
 
-/// All leaves at once, each on a thread and in memory of its own: they wait for
-/// each other. Errors: the first of any.
+/// All leaves at once, from rank `first` on, each on a thread and in memory of
+/// its own: they wait for each other. Errors: the first of any.
 void LeafComputer::in_lock_step(
-  const std::vector<float*>& leaves,
+  uint32_t first, const std::vector<float*>& leaves, RankPeers* peers,
   const std::function<void(size_t, uint32_t)>& compute) {
-  kernels::require(leaves.size() == job_->options.virtual_ranks,
+  kernels::require(peers != nullptr
+                     || leaves.size() == job_->options.virtual_ranks,
                    "statistics over some of the virtual ranks");
+  std::vector<uint32_t> filled;
   std::vector<uint32_t> ranks;
   for (uint32_t i = 0; i < leaves.size(); ++i)
     if (leaves[i] != nullptr) {
-      ranks.push_back(i);
+      filled.push_back(i);
+      ranks.push_back(first + i);
       lane(i);
     } else {
       compute(i, i);
     }
   statistics_ = std::make_shared<RankStatistics>(job_->options.virtual_ranks,
-                                                 ranks);
+                                                 ranks, peers);
   std::mutex mutex;
   std::exception_ptr failure;
   const auto guarded = [&](const auto& work) {
@@ -363,8 +372,8 @@ void LeafComputer::in_lock_step(
     }
   };
   std::vector<std::thread> threads;
-  threads.reserve(ranks.size());
-  for (auto i : ranks)
+  threads.reserve(filled.size());
+  for (auto i : filled)
     guarded([&] { // there may be no thread for it
       threads.emplace_back([&, i] { guarded([&] { compute(i, i); }); });
     });

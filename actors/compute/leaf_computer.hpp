@@ -18,6 +18,7 @@
 
 namespace troupe {
 
+class RankPeers;
 class RankStatistics;
 
 /// Where the sums of a step's nodes go. Shapes: sums [nodes] flat buffers by
@@ -27,6 +28,9 @@ struct NodeTargets {
   std::vector<float*> sums;
   const GradientBuckets* buckets = nullptr;
   BucketReady ready; ///< empty: nobody asks before all is done
+  /// Of a model with cross_replica, who computes the other ranks; null: nobody
+  /// else does. Then `ready` is empty.
+  RankPeers* peers = nullptr;
 };
 
 /// Computes the leaves of virtual ranks and sums them along the tree up to
@@ -133,7 +137,8 @@ private:
   bool serial_pass(Serial& run, RankRange ranks, float* target);
   void compute_pass(Serial& run, RankRange ranks, float* target,
                     const ParameterReady& ready);
-  void in_lock_step(const std::vector<float*>& leaves,
+  void in_lock_step(uint32_t first, const std::vector<float*>& leaves,
+                    RankPeers* peers,
                     const std::function<void(size_t, uint32_t)>& compute);
   void parallel(uint64_t step, const NodeTargets& targets,
                 const float* parameters, StepGradient& result);
@@ -158,7 +163,7 @@ private:
   uint32_t rows_;          ///< of the largest pass
   std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
   ParameterGate* gate_ = nullptr;             ///< the same
-  std::vector<Lane> lanes_; ///< by thread, or rank in lock step
+  std::vector<Lane> lanes_; ///< by thread, or leaf in lock step
   std::shared_ptr<RankStatistics> statistics_; ///< of leaves in lock step
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;

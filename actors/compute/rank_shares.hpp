@@ -38,4 +38,17 @@ private:
   std::map<uint32_t, RankShare> shares_;
 };
 
+/// The members that compute the other virtual ranks of a step. Each calls
+/// gather() for every sum that its ranks come to, then any() once.
+/// Errors of both: PassAbandoned where the members cannot go on together.
+class RankPeers {
+public:
+  virtual ~RankPeers() = default;
+  /// Puts the others' shares beside those of this member, which are all it has.
+  virtual void gather(RankShares& shares) = 0;
+  /// Returns whether any member that has samples says so. One that has none
+  /// takes part here in the sums that the others come to.
+  virtual bool any(bool own) = 0;
+};
+
 } // namespace troupe

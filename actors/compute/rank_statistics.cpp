@@ -22,8 +22,9 @@ private:
 };
 
 RankStatistics::RankStatistics(uint32_t virtual_ranks,
-                               const std::vector<uint32_t>& ranks)
-  : shares_(virtual_ranks) {
+                               const std::vector<uint32_t>& ranks,
+                               RankPeers* peers)
+  : peers_(peers), shares_(virtual_ranks) {
   for (auto rank : ranks)
     seats_.emplace(rank, std::make_unique<Seat>(*this, rank));
 }
@@ -48,6 +49,8 @@ uint64_t RankStatistics::sum(uint32_t rank, double* values, size_t count,
   shares_.put(rank, {{values, values + count}, rows});
   const auto own = made_;
   if (shares_.size() == seats_.size()) {
+    if (peers_ != nullptr)
+      peers_->gather(shares_); // all of this member wait: nobody else can fail
     result_ = shares_.take_sum();
     ++made_;
     changed_.notify_all();

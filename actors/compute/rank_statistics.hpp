@@ -17,12 +17,14 @@ namespace troupe {
 /// Each rank's pass runs on a thread of its own, and waits here for the others.
 class RankStatistics {
 public:
-  /// Of ranks [0, virtual_ranks) those that have samples.
-  RankStatistics(uint32_t virtual_ranks, const std::vector<uint32_t>& ranks);
+  /// Of ranks [0, virtual_ranks) those that have samples and are computed here;
+  /// `peers` have the others, null: there are none.
+  RankStatistics(uint32_t virtual_ranks, const std::vector<uint32_t>& ranks,
+                 RankPeers* peers = nullptr);
   ~RankStatistics();
 
   /// What a rank's pass is given. Errors of sum(): PassAbandoned once the pass
-  /// of another rank has failed.
+  /// of another rank has failed, or as RankPeers::gather().
   kernels::StatisticsExchange& of(uint32_t rank);
   /// A pass has failed: the others do not wait for it.
   void abandon();
@@ -33,6 +35,7 @@ private:
   uint64_t sum(uint32_t rank, double* values, size_t count, uint64_t rows);
 
   std::map<uint32_t, std::unique_ptr<Seat>> seats_;
+  RankPeers* peers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   RankShares shares_; ///< of the sum that is being made

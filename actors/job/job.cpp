@@ -329,6 +329,16 @@ SampleBlocks sample_blocks(const JobOptions& options) {
   return {rule.block, rule.window};
 }
 
+bool are_replicas_on_cpus(const JobOptions& options) {
+  const auto strategy = options.strategy;
+  return (strategy == Strategy::one_device || strategy == Strategy::mirrored
+          || strategy == Strategy::central_storage
+          || strategy == Strategy::multi_worker_mirrored)
+         && std::ranges::all_of(options.devices, [](const std::string& device) {
+              return device.starts_with("cpu");
+            });
+}
+
 uint64_t some(uint64_t samples) {
   if (samples == 0)
     throw InputError("the job has no samples to train on");
@@ -381,16 +391,16 @@ Job::Job(JobOptions given)
     updates = std::make_shared<UpdateWatch>(options.histogram_every,
                                             total_steps);
   // Without an exchange between ranks the attribute would do nothing.
-  const bool exchanges = (options.strategy == Strategy::one_device
-                          && options.devices.front().starts_with("cpu"))
+  const bool exchanges = are_replicas_on_cpus(options)
                          || (has_stages(options)
                              && !has_tensor_members(options));
   for (const auto& op : graph.ops)
     if (op.attributes.cross_replica && options.virtual_ranks > 1 && !exchanges)
       throw UsageError("--model: operator " + op.name
                        + ": cross_replica, with more than one virtual rank, "
-                         "is not available yet but with --strategy one_device "
-                         "on a CPU, and pipeline or hybrid without tensor "
+                         "is not available yet but with --strategy one_device, "
+                         "mirrored, central_storage and multi_worker_mirrored "
+                         "on CPUs, and pipeline or hybrid without tensor "
                          "members; use one of these, leave it out, or add "
                          "--virtual-ranks 1");
   constexpr uint32_t max_in_lock_step = 256;

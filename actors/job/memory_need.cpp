@@ -268,11 +268,13 @@ std::string fitting_pipeline(const JobOptions& given) {
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   std::vector<MemoryNeed> needs;
   const auto workers = job.plan.of_kind(RoleKind::worker);
+  const auto at_once = job.goes_in_lock_step() && !workers.empty()
+                         ? (job.options.virtual_ranks + workers.size() - 1)
+                             / workers.size()
+                         : 1;
   const bool by_parts = job.goes_by_parts();
   const auto step = with_steps && !workers.empty() && !by_parts
-                      ? step_bytes(job.worker_graph, job.max_rows())
-                          * (job.goes_in_lock_step() ? job.options.virtual_ranks
-                                                     : 1)
+                      ? step_bytes(job.worker_graph, job.max_rows()) * at_once
                       : uint64_t{0};
   const auto of_parts = by_parts ? sharded_bytes(job.options, job.graph,
                                                  job.max_rows(), with_steps)

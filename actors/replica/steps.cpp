@@ -42,6 +42,7 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
               context.faults, context.flight),
     update_(job_, executor_),
     sums_(job_, replicas_, !context.own_process, on_devices_),
+    statistics_(job_, replicas_),
     home_(home_of(context_, alone(), computer_, update_)),
     group_(*context_.faults, [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());
@@ -77,7 +78,9 @@ void ReplicaSteps::make_arrays() {
         return kernels::make_device_array(device, elements);
       });
   const auto first = by_nccl_ ? 0 : sums;
-  arrays_ = std::make_shared<FlatArrays>(job_, first + own,
+  statistics_.first = first + own;
+  arrays_ = std::make_shared<FlatArrays>(job_,
+                                         statistics_.first + statistics_.arrays,
                                          context_.own_process && !alone());
   if (!shares_variables_)
     variables_ = std::make_shared<VariableBanks>(job_, arrays_, first, banks);
@@ -136,7 +139,7 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
   targets_.buckets = &buckets();
   targets_.ready = {};
   group_.join(std::move(group));
-  if (group_.has_peers())
+  if (group_.has_peers() && !job_.goes_in_lock_step())
     targets_.ready = [this](uint32_t bucket) {
       group_.reducer().ready(bucket);
       group_.reducer().progress();
@@ -251,7 +254,7 @@ bool ReplicaSteps::computes(StepOutcome& outcome,
                             const std::function<StepGradient()>& work) {
   try {
     outcome.gradient = work();
-  } catch (const PassAbandoned&) { // the epoch has ended, and its group with it
+  } catch (const PassAbandoned&) { // the epoch has ended, or its group
     outcome.gradient = {};
     return false;
   }
@@ -302,7 +305,33 @@ bool ReplicaSteps::sum_in_group(uint64_t step, StepOutcome& outcome) {
     };
   } else
     sum.results = {whole_sum()};
+  if (job_.goes_in_lock_step()) // its passes need the group for themselves
+    return compute_in_lock_step(step, work, outcome)
+           && reduce(std::move(sum), {}, outcome);
   return reduce(std::move(sum), work, outcome);
+}
+
+/// All members at once, which add up in the group what they have at each norm.
+bool ReplicaSteps::compute_in_lock_step(uint64_t step,
+                                        const std::function<bool()>& work,
+                                        StepOutcome& outcome) {
+  // Passes still read and write them where a failure brings new ones.
+  const auto arrays = arrays_;
+  GroupStatistics::Calls calls;
+  calls.broadcast = [&](float* data, size_t count, uint32_t root) {
+    return group_.broadcast(data, count, root, outcome);
+  };
+  calls.end = [&](const std::string& reason) {
+    group_.abort(reason);
+    outcome.trouble = reason;
+  };
+  GroupStatistics peers{sums_.filled(step), sums_.rank(), statistics_.values,
+                        arrays->at(statistics_.first), std::move(calls)};
+  targets_.peers = &peers;
+  const bool computed = work();
+  targets_.peers = nullptr;
+  context_.faults->pass(StepPhase::push);
+  return computed;
 }
 
 /// Each replica knows the scalars; who owns a run updates it for all.

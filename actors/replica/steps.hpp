@@ -3,6 +3,7 @@
 #include "actors/compute/leaf_computer.hpp"
 #include "actors/replica/bank_update.hpp"
 #include "actors/replica/epoch_group.hpp"
+#include "actors/replica/group_statistics.hpp"
 #include "actors/replica/sums.hpp"
 #include "actors/replica/variable_home.hpp"
 #include "actors/role/context.hpp"
@@ -77,6 +78,8 @@ private:
   bool take_alone(uint64_t step, StepOutcome& outcome);
   bool take_in_group(uint64_t step, StepOutcome& outcome);
   bool sum_in_group(uint64_t step, StepOutcome& outcome);
+  bool compute_in_lock_step(uint64_t step, const std::function<bool()>& work,
+                            StepOutcome& outcome);
   bool update_shared(uint64_t step, StepOutcome& outcome);
   UpdateMoment moment(uint64_t step) const;
 
@@ -91,6 +94,7 @@ private:
   LeafComputer computer_;
   BankUpdate update_;
   ReplicaSums sums_;
+  StatisticsRoom statistics_;        ///< in arrays_, behind all else
   std::vector<uint32_t> own_slices_; ///< of snapshots
   std::shared_ptr<FlatArrays> arrays_;
   std::shared_ptr<FlatArrays> device_sums_;  ///< null: sums are in arrays_

@@ -79,7 +79,7 @@ void ReplicaSums::forget() {
 }
 
 bool ReplicaSums::outlive_steps() const {
-  return !any_order(job_);
+  return !any_order(job_) && !job_.goes_in_lock_step();
 }
 
 void ReplicaSums::keep(const StepGradient& gradient) {
@@ -138,6 +138,17 @@ std::vector<float*> ReplicaSums::all_in(FlatArrays& arrays) const {
 std::vector<float*> ReplicaSums::left_in(FlatArrays& arrays) const {
   auto out = all_in(arrays);
   out.erase(out.begin(), out.end() - static_cast<ptrdiff_t>(left_.size()));
+  return out;
+}
+
+std::vector<std::vector<uint32_t>> ReplicaSums::filled(uint64_t step) const {
+  const auto has_samples = filled_ranks(job_, step);
+  std::vector<std::vector<uint32_t>> out(nodes_.size());
+  for (size_t member = 0; member < nodes_.size(); ++member)
+    for (auto node : nodes_[member])
+      for (auto rank = node.lo; rank < node.hi; ++rank)
+        if (has_samples[rank])
+          out[member].push_back(rank);
   return out;
 }
 

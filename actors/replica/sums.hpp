@@ -40,7 +40,8 @@ public:
   /// The step failed after its leaves had been computed.
   void keep(const StepGradient& gradient);
 
-  /// Whether sums of a step that failed are of use in the next epoch.
+  /// Whether sums of a step that failed are of use in the next epoch. Not where
+  /// a rank's pass needs those of all: it is taken again with them.
   bool outlive_steps() const;
   /// Nodes held of the step that begins, or began, the epoch.
   std::vector<RankRange> held() const;
@@ -53,6 +54,8 @@ public:
   std::vector<float*> left_in(FlatArrays& arrays) const;
   /// How all members' addends become the step's sum.
   SumProgram program(uint64_t step) const;
+  /// Ranks with samples, by the member that brings them.
+  std::vector<std::vector<uint32_t>> filled(uint64_t step) const;
 
   uint32_t rank() const { return start_.rank; }
   uint32_t members() const {

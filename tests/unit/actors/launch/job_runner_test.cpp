@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(statistics_are_taken_over_all_virtual_ranks) {
     {"kind": "batch_norm", "name": "norm", "cross_replica": true},
     {"kind": "dense", "units": "classes"},
     {"kind": "softmax_cross_entropy"}]})";
-  auto refused_job = mirrored(2);
+  auto refused_job = parameter_server(2, 2);
   refused_job.model = job.model;
   BOOST_CHECK_EXCEPTION(
     run(refused_job), UsageError, [](const UsageError& refused) {
@@ -232,6 +232,12 @@ BOOST_AUTO_TEST_CASE(statistics_are_taken_over_all_virtual_ranks) {
     auto threaded = job;
     threaded.threads_per_device = 3;
     BOOST_TEST(bits == weights(threaded), ranks);
+    for (uint32_t devices : {2, 3}) {
+      auto replicas = mirrored(std::min(ranks, devices));
+      replicas.model = job.model;
+      replicas.virtual_ranks = ranks;
+      BOOST_TEST(bits == weights(replicas), devices << " of " << ranks);
+    }
   }
 }
 

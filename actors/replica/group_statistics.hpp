@@ -1,0 +1,76 @@
+#pragma once
+
+#include "actors/compute/rank_shares.hpp"
+#include "actors/job/job.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Where a replica has room for what GroupStatistics gives away and takes: in
+/// arrays of its own, which peers may read.
+struct StatisticsRoom {
+  /// None for a model without cross_replica, or a replica without peers.
+  StatisticsRoom(const Job& job, uint32_t replicas);
+
+  size_t values = 0;   ///< doubles that a rank has at most of a sum
+  uint32_t arrays = 0; ///< FlatArrays that have room for it, one after another
+  uint32_t first = 0;  ///< the first of them
+};
+
+/// Sums over all virtual ranks in the middle of a step's passes, among the
+/// replicas that compute them. At each sum every member that has samples gives
+/// all others what each of its ranks has, and each adds that up along the fixed
+/// tree. One that has none takes what they give until they are done; it does
+/// not know how many sums there are, or how long.
+///
+/// Calls are collectives of the epoch's group: no share of another epoch, step
+/// or sum can come, and each wait ends by the group's deadline or end.
+class GroupStatistics final : public RankPeers {
+public:
+  /// What it needs of that group.
+  struct Calls {
+    /// Has all members `count` floats of member `root`, in place; false: the
+    /// group has ended.
+    std::function<bool(float* data, size_t count, uint32_t root)> broadcast;
+    /// Ends it: its members will not agree the next time either.
+    std::function<void(const std::string& reason)> end;
+  };
+
+  /// `filled`: ranks with samples, by member; `rank`: this one. `values`: as
+  /// StatisticsRoom. Shapes: room [elements()], 64-byte aligned.
+  GroupStatistics(std::vector<std::vector<uint32_t>> filled, uint32_t rank,
+                  size_t values, float* room, Calls calls);
+  /// Floats that it takes for such a job.
+  static size_t elements(uint32_t members, uint32_t virtual_ranks,
+                         size_t values);
+
+  void gather(RankShares& shares) override;
+  bool any(bool own) override;
+
+private:
+  /// What a member has come to.
+  struct Turn {
+    bool over = false;  ///< its passes are
+    bool says = false;  ///< over: what any() is asked for
+    uint64_t count = 0; ///< not over: doubles of the sum
+  };
+
+  Turn take_turns(const Turn& own, RankShares* shares);
+  void write(const Turn& turn, const RankShares* shares, float* block) const;
+  void read(uint32_t member, size_t count, const float* block,
+            RankShares& shares) const;
+
+  std::vector<std::vector<uint32_t>> filled_;
+  uint32_t rank_;
+  size_t values_;
+  bool all_have_samples_;
+  float* room_;
+  Calls calls_;
+};
+
+} // namespace troupe
