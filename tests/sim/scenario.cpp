@@ -67,6 +67,16 @@ JobData samples_with_ids(uint64_t samples) {
   return {data, nullptr};
 }
 
+/// A batch norm; of replicas over all virtual ranks.
+std::string model_with_norm(bool replicas) {
+  return std::string{R"({"sample": {"features": [4], "classes": 2},
+    "operators": [{"kind": "batch_norm", "cross_replica": )"}
+         + (replicas ? "true" : "false") + R"(},
+      {"kind": "dense", "units": 3, "activation": "relu"},
+      {"kind": "dense", "units": "classes"},
+      {"kind": "softmax_cross_entropy"}]})";
+}
+
 /// Odd sizes: steps of unequal micro-batches, an epoch's last step in which
 /// some virtual ranks have no sample.
 JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
@@ -126,6 +136,8 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
     options.clip_norm = 2;
   if (scenario.kind == Kind::replicas)
     options.strategy = Strategy::multi_worker_mirrored;
+  if (scenario.norms)
+    options.model = model_with_norm(scenario.kind == Kind::replicas);
   if (scenario.kind == Kind::backup) {
     options.backup_workers = 1;
     options.reduction = "fast";
@@ -135,11 +147,12 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
 
 void make_job(Scenario& scenario, uint32_t virtual_ranks) {
   using Key = std::tuple<Kind, uint32_t, uint32_t, uint32_t, int64_t, uint32_t,
-                         GradientKind, bool, bool>;
+                         GradientKind, bool, bool, bool>;
   static std::map<Key, std::shared_ptr<const Job>> jobs;
-  auto& job = jobs[{scenario.kind, scenario.workers, scenario.shards,
-                    scenario.chain, scenario.staleness, virtual_ranks,
-                    scenario.gradient(), scenario.clips, scenario.exact}];
+  auto& job =
+    jobs[{scenario.kind, scenario.workers, scenario.shards, scenario.chain,
+          scenario.staleness, virtual_ranks, scenario.gradient(),
+          scenario.clips, scenario.exact, scenario.norms}];
   if (!job)
     job = std::make_shared<const Job>(options_of(scenario, virtual_ranks));
   scenario.job = job;
@@ -166,7 +179,8 @@ uint32_t switches_of(const Scenario& scenario, uint64_t seed) {
 /// The same of replicas, which take the place of what else was drawn.
 void draw_replicas(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   Random draw{seed + 2'051'992};
-  if (draw.below(10) != 0)
+  out.norms = seed >= first_norm_seed;
+  if (draw.below(10) != 0 && !out.norms)
     return;
   out.kind = Kind::replicas;
   out.workers = static_cast<uint32_t>(draw.between(2, 4));
@@ -278,7 +292,7 @@ Scenario scenario_of(uint64_t seed) {
     virtual_ranks = 4;
   draw_replicas(out, virtual_ranks, seed);
   draw_dense_reduced(out, virtual_ranks, seed);
-  if (seed >= first_host_seed) {
+  if (seed >= first_host_seed && !out.norms) {
     if (seed >= first_rough_seed)
       draw_rough(out, seed);
     else
@@ -326,7 +340,8 @@ std::string Scenario::describe() const {
          + std::to_string(job->options.virtual_ranks) + " virtual ranks"
          + (staleness < 0 ? "" : ", bound " + std::to_string(staleness))
          + (free_rows ? ", free rows" : "") + (streams ? ", streams" : "")
-         + (clips ? ", clipped" : "") + (exact ? ", exact rows" : "")
+         + (clips ? ", clipped" : "") + (norms ? ", norms" : "")
+         + (exact ? ", exact rows" : "")
          + (changes > 0 ? ", " + std::to_string(changes) + " changes" : "")
          + (switches > 0 ? ", " + std::to_string(switches) + " switches" : "")
          + (reckless ? ", reckless" : "")

@@ -52,6 +52,8 @@ inline constexpr uint32_t first_rough_fault = 23;
 inline constexpr uint64_t first_host_seed = 10'000'000;
 /// … and rough ones.
 inline constexpr uint64_t first_rough_seed = 20'000'000;
+/// … and of replicas with norms.
+inline constexpr uint64_t first_norm_seed = 30'000'000;
 inline constexpr uint32_t plain_fault_kinds = 15; ///< that any world may have
 std::string to_string(Fault fault);
 
@@ -93,6 +95,7 @@ struct Scenario {
   bool reckless = false;  ///< more fails than the job promises to survive
   bool streams = false;   ///< replicas sum over these, not in memory
   bool clips = false;     ///< replicas: a norm over all variables in each step
+  bool norms = false;     ///< replicas: sums over all ranks amid their passes
   bool free_rows = false; ///< dense_reduced: they are applied on arrival
   bool exact = false;     ///< rows have updates without a gradient, too
   /// The coordinator has a process of its own and a journal, and may die.

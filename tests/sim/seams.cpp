@@ -3,6 +3,7 @@
 // own; the declarations are theirs.
 
 #include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/rank_shares.hpp"
 #include "actors/compute/step_rows.hpp"
 #include "actors/coordinator/evaluator.hpp"
 #include "actors/links/link_endpoint.hpp"
@@ -188,6 +189,7 @@ struct Step {
   uint64_t number;
   const float* parameters;
   const StepRows* rows; ///< null: there are no tables
+  float statistics = 0; ///< what every leaf has of all ranks'
 };
 
 /// Rows that the rank's samples touch have a gradient, others none; by the ids,
@@ -234,11 +236,65 @@ std::shared_ptr<SumBuffer> sum_of(const Step& step, RankRange node) {
   auto sum = std::make_shared<SumBuffer>(job.layout.total, nullptr);
   for (size_t i = 0; i < sum->size(); ++i)
     sum->data()[i] = sim::leaf_gradient(sim::gradient_kind, step.number,
-                                        node.lo, i, step.parameters[i]);
+                                        node.lo, i, step.parameters[i])
+                     + step.statistics;
   if (step.rows != nullptr)
     for (auto table : job.tables)
       add_rows(step, node.lo, table, sum->data());
   return sum;
+}
+
+bool has_norms(const Job& job) {
+  return std::ranges::any_of(job.graph.ops, [](const Op& op) {
+    return op.kind == OpKind::batch_norm;
+  });
+}
+
+bool has_samples(const Step& step, uint32_t rank) {
+  return step.job.sampling.rank(step.number, rank).count > 0;
+}
+
+/// What a rank has of sum `i` of a step.
+void put_share(const Step& step, uint32_t rank, uint32_t i, RankShares& out) {
+  if (has_samples(step, rank))
+    out.put(rank, {{sim::leaf_gradient(sim::gradient_kind, step.number, rank,
+                                       2'000'000 + i, step.parameters[0])},
+                   1});
+}
+
+constexpr uint32_t sums_of_norms = 3;
+
+/// The sums of a step's norms; 0 of a model without.
+float statistics_of(const Step& step) {
+  const auto ranks = step.job.options.virtual_ranks;
+  float all = 0;
+  for (uint32_t i = 0; i < sums_of_norms && has_norms(step.job); ++i) {
+    RankShares shares{ranks};
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      put_share(step, rank, i, shares);
+    all += static_cast<float>(shares.take_sum().values.front());
+  }
+  return all;
+}
+
+/// The same by what peers give, each of whom is somewhere else in its passes.
+float statistics_of(const Step& step, const NodeTargets& targets) {
+  auto& runtime = sim::Runtime::get();
+  float all = 0;
+  for (uint32_t i = 0; i < sums_of_norms; ++i) {
+    RankShares shares{step.job.options.virtual_ranks};
+    for (auto node : targets.nodes)
+      for (auto rank = node.lo; rank < node.hi; ++rank)
+        put_share(step, rank, i, shares);
+    if (shares.size() == 0)
+      break;
+    sim::Fiber::wait_until(
+      runtime.now() + runtime.random().between(a_bucket[0], a_bucket[1]));
+    targets.peers->gather(shares);
+    all += static_cast<float>(shares.take_sum().values.front());
+  }
+  targets.peers->any(false);
+  return all;
 }
 
 } // namespace
@@ -260,7 +316,8 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
   }
   if (sim::on_compute)
     sim::on_compute(process_of_task(), step, parameters);
-  const Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
+  Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
+  whole.statistics = statistics_of(whole);
   for (auto node : nodes) {
     out.nodes.push_back({node, sum_of(whole, node), rows});
     for (auto rank = node.lo; rank < node.hi; ++rank) {
@@ -281,7 +338,9 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   out.step = step;
   if (sim::on_compute)
     sim::on_compute(process_of_task(), step, parameters);
-  const Step whole{*job_, data_.get(), sampling_, step, parameters, nullptr};
+  Step whole{*job_, data_.get(), sampling_, step, parameters, nullptr};
+  whole.statistics = targets.peers != nullptr ? statistics_of(whole, targets)
+                                              : statistics_of(whole);
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     if (const auto sum = sum_of(whole, targets.nodes[i]))
       std::copy_n(sum->data(), sum->size(), targets.sums[i]);

@@ -24,6 +24,7 @@ constexpr uint64_t regressions[] = {
 constexpr uint64_t min_seeds = 1'500;
 constexpr uint64_t host_seeds = 300;
 constexpr uint64_t rough_seeds = 300;
+constexpr uint64_t norm_seeds = 300;
 constexpr uint64_t max_seeds = 20'000; ///< what the nightly test draws
 constexpr double budget_s = 30;
 
@@ -109,6 +110,11 @@ BOOST_AUTO_TEST_CASE(no_world_of_hosts_breaks_an_invariant) {
 BOOST_AUTO_TEST_CASE(no_rough_world_breaks_an_invariant) {
   check_worlds("rough worlds", sim::first_rough_seed, rough_seeds,
                sim::first_rough_fault, sim::fault_kinds);
+}
+
+// I1-I4, I11, I12: each gradient depends on sums over all virtual ranks
+BOOST_AUTO_TEST_CASE(no_world_of_norms_breaks_an_invariant) {
+  check_worlds("worlds of norms", sim::first_norm_seed, norm_seeds, 0, 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
