@@ -85,6 +85,15 @@ def metrics_address(run):
     return wait_for(find, "the address of the metrics")
 
 
+def checkpoint_steps(folder):
+    """The steps of the checkpoints in it, oldest first; none where it is not
+    there yet."""
+    if not os.path.isdir(folder):
+        return []
+    return sorted(int(name.removeprefix("step-"))
+                  for name in os.listdir(folder) if name.startswith("step-"))
+
+
 def metadata_of(path):
     """What a file of weights says of itself."""
     with open(path, "rb") as file:

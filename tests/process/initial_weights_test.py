@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import TROUPE, Run
+from cluster import TROUPE, Run, checkpoint_steps, wait_for
 
 JOB = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-24-10",
        "--seed", "3", "--eval-fraction", "0.1"]
@@ -70,14 +70,13 @@ class InitialWeights(unittest.TestCase):
         kept = ["--checkpoint-dir", self.path("kept"), "--initial-weights",
                 self.file]
         with Run(*JOB, *kept, *SERVED, *words, "--steps", "10000000") as run:
-            run.wait_for_step(50)
+            wait_for(lambda: checkpoint_steps(self.path("kept"))[-1:] > [0],
+                     "a checkpoint after the first one")
             roles = list(run.children().values())
             for pid in (run.process.pid, *roles):
                 os.kill(pid, signal.SIGKILL)
             run.process.wait()
-        newest = max(int(x[5:]) for x in os.listdir(self.path("kept"))
-                     if x.startswith("step-"))
-        self.assertGreater(newest, 0)
+        newest = checkpoint_steps(self.path("kept"))[-1]
         steps = ["--steps", str(newest + 20)]
         found = self.train(*kept, *SERVED, *words, *steps, "--resume")
         self.assertEqual(found["resumed_from"]["step"], newest)

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import Run, wait_for
+from cluster import Run, checkpoint_steps, wait_for
 
 ROUNDS = int(os.environ.get("TROUPE_KILL_ROUNDS", "8"))
 SEED = int(os.environ.get("TROUPE_KILL_SEED", "1"))
@@ -48,11 +48,7 @@ class KillAll(unittest.TestCase):
         self.folder = os.path.join(scratch.name, "kept")
 
     def steps(self):
-        if not os.path.isdir(self.folder):
-            return []
-        return sorted(int(name.removeprefix("step-"))
-                      for name in os.listdir(self.folder)
-                      if name.startswith("step-"))
+        return checkpoint_steps(self.folder)
 
     def writes(self):
         """Whether a checkpoint is on its way into the folder."""

@@ -25,7 +25,8 @@ import time
 import unittest
 
 import flag_draws as draws
-from cluster import TROUPE as PROGRAM, wait_for, wait_until_nobody_listens
+from cluster import (TROUPE as PROGRAM, checkpoint_steps, wait_for,
+                     wait_until_nobody_listens)
 from processes import processes_of
 from same_bits_test import instruction_sets
 
@@ -244,8 +245,7 @@ class Trial:
     def lose_checkpoints_from(self, step):
         """Leaves what is before that step, or the first one; says which."""
         folder = self.path("kept")
-        there = sorted(int(x[5:]) for x in os.listdir(folder)
-                       if x.startswith("step-"))
+        there = checkpoint_steps(folder)
         stay = [x for x in there if x <= step] or there[:1]
         for name in there:
             if name not in stay:
