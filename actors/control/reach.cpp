@@ -5,11 +5,15 @@
 #include "actors/sockets/descriptor.hpp"
 #include "kernels/base/steady_clock.hpp"
 
+#include <linux/sockios.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,6 +23,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -153,7 +158,60 @@ Reach of_handshake(const Endpoint& where, ssl_st* session) {
                                   + "): check --coordinator"};
 }
 
+/// Sends one that has no room for another byte. Who sent the connection away
+/// meanwhile answers it with a reset, so that is as good as being told that it
+/// has come. The kernel of the other side says so, however busy its processes
+/// are.
+bool passes_large_packet(const Descriptor& socket, size_t bytes,
+                         Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds look_period{10};
+  const std::vector<char> packet(bytes);
+  if (::send(socket.get(), packet.data(), packet.size(), MSG_NOSIGNAL) < 0)
+    return errno == ECONNRESET || errno == EPIPE;
+  for (;;) {
+    int under_way = 0;
+    if (::ioctl(socket.get(), SIOCOUTQ, &under_way) != 0 || under_way == 0)
+      return true;
+    if (Clock::now() >= deadline)
+      return false;
+    // Errors and hang-ups are told without being asked for.
+    if (wait_for(socket.get(), 0,
+                 std::min(deadline, Clock::now() + look_period)))
+      return true;
+  }
+}
+
+/// Bytes of data that the largest packet of a connection has room for.
+size_t largest_packet(const Descriptor& socket) {
+  constexpr size_t usual = 1'448;
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  return ::getsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0
+             && bytes > 0
+           ? static_cast<size_t>(bytes)
+           : usual;
+}
+
 } // namespace
+
+Reach reach_with_large_packets(const Endpoint& where,
+                               std::chrono::milliseconds deadline) {
+  const auto end = Clock::now() + deadline;
+  Descriptor socket;
+  auto way = open_way(where, end, socket);
+  if (way.kind == ReachKind::answers) {
+    const auto bytes = largest_packet(socket);
+    if (!passes_large_packet(socket, bytes, end))
+      way = {ReachKind::silent,
+             to_string(where) + " gets small packets, and those with "
+               + std::to_string(bytes)
+               + " bytes of data get lost on the way: a tunnel or a card takes "
+                 "less than the hosts believe, and nobody tells them; set what "
+                 "it takes on both (ip link set dev DEVICE mtu 1400)"};
+  }
+  send_away(std::move(socket));
+  return way;
+}
 
 Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline) {
   Descriptor socket;

@@ -39,6 +39,11 @@ struct Reach {
 /// Blocks for `deadline` at most.
 Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline);
 
+/// The same, and whether a packet gets there that is as large as both ends
+/// believe the way to take. Whoever listens there has to throw away what comes.
+Reach reach_with_large_packets(const Endpoint& where,
+                               std::chrono::milliseconds deadline);
+
 /// What it means that a TLS handshake, or waiting for the first word after it,
 /// has failed. To be asked at once, on the thread that it failed on.
 /// `system_error`: what the system said, 0 where it was OpenSSL.

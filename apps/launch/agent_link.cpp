@@ -166,10 +166,23 @@ bool AgentLink::gets_program() const {
   return state_ == State::starting && sent_;
 }
 
-void AgentLink::try_ways(const std::vector<std::string>& places) {
+std::chrono::milliseconds AgentLink::asked_for() const {
+  const std::lock_guard guard{mutex_};
+  if (state_ != State::starting || sent_)
+    return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now()
+                                                               - began_);
+}
+
+void AgentLink::try_ways(std::vector<std::string> places,
+                         const std::vector<std::string>& doors) {
+  places.insert(places.end(), doors.begin(), doors.end());
   const std::lock_guard guard{mutex_};
   ways_.reset();
-  say({{"do", "try"}, {"id", ++asked_ways_}, {"at", places}});
+  say({{"do", "try"},
+       {"id", ++asked_ways_},
+       {"at", places},
+       {"doors", doors}});
 }
 
 std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {

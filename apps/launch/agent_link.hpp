@@ -26,7 +26,8 @@ namespace troupe {
 /// object a line. To the agent, by "do":
 ///
 ///     listen address          opens a port that others may try
-///     try    id, at           connects to each HOST:PORT of a list
+///     try    id, at, doors    connects to each HOST:PORT of a list; doors:
+///                             which of them were opened to be tried
 ///     start  id, role, coordinator, arguments
 ///     signed id, certificate  answers "asks"
 ///     kill   id · forget role · pause stands · alive · end
@@ -96,12 +97,17 @@ public:
   bool stays() const;
   /// The program is on its way to it, which takes as long as it takes.
   bool gets_program() const;
+  /// How long it has been asked for, and has said nothing; 0: it has.
+  std::chrono::milliseconds asked_for() const;
   /// Opens a port there; listens() is empty as long as it has none, or `why`
   /// is filled.
   void listen();
   std::string listens(std::string& why) const;
-  /// Asks for the ways to places; ways() is empty until that is answered.
-  void try_ways(const std::vector<std::string>& places);
+  /// Asks for the ways to places, of which `doors` were opened by listen() or
+  /// are a TrialDoor: large packets are tried there, too. ways() is empty until
+  /// that is answered.
+  void try_ways(std::vector<std::string> places,
+                const std::vector<std::string>& doors);
   std::optional<std::vector<Way>> ways() const;
 
   uint64_t start(Order order) override;

@@ -48,6 +48,10 @@ constexpr std::chrono::seconds longest_rest{60};
 constexpr std::chrono::seconds answer_deadline{20};
 /// Certificates hold from an hour before they are made on.
 constexpr double early_s = 3'500;
+/// A clock that is further off is told of.
+constexpr double told_off_s = 30;
+/// A host that has not answered for so long is told of, once.
+constexpr std::chrono::seconds told_after{3};
 constexpr uint64_t longest_hosts_file = uint64_t{1} << 24;
 /// A line of a role's, as JSON has it.
 constexpr size_t longest_message = size_t{1} << 20;
@@ -259,7 +263,19 @@ void Cluster::make_links() {
   }
 }
 
-/// Returns false where it is to stop.
+/// What is said before there is somebody who takes the notes.
+void Cluster::tell() {
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (links_[host]->asked_for() > told_after && silent_.insert(host).second)
+      say(links_[host]->name() + " has not answered for "
+          + std::to_string(told_after.count())
+          + " s: is it up, and does no firewall drop ssh?");
+  for (const auto& line : take_notes())
+    if (note_)
+      note_(line);
+}
+
+/// Of open()'s thread. Returns false where it is to stop.
 bool Cluster::wait_for(const std::function<bool()>& condition,
                        milliseconds deadline) {
   const auto end = std::chrono::steady_clock::now() + deadline;
@@ -268,8 +284,10 @@ bool Cluster::wait_for(const std::function<bool()>& condition,
       return false;
     if (std::chrono::steady_clock::now() > end)
       break;
+    tell();
     std::this_thread::sleep_for(look_period);
   }
+  tell();
   return true;
 }
 
@@ -459,7 +477,7 @@ void Cluster::look_for(size_t host) {
           refuse(host, "its agent does not answer");
         return;
       }
-      link->try_ways(places_of_others(host));
+      link->try_ways(place_of_coordinator(host), doors_of_others());
       seek.state = Seek::State::trying;
       seek.next = now + answer_deadline;
       return;
@@ -478,11 +496,14 @@ void Cluster::look_for(size_t host) {
           return refuse(host, "it does not reach " + way.at + ": " + way.why);
       if (others_try())
         return;
-      if (const auto places = places_of_others(host);
-          !std::ranges::all_of(places, [&](const std::string& place) {
-            return std::ranges::count(*ways, place, &AgentLink::Way::at) > 0;
-          })) {
-        link->try_ways(places); // somebody has come meanwhile
+      const auto tried_already = [&](const std::string& place) {
+        return std::ranges::count(*ways, place, &AgentLink::Way::at) > 0;
+      };
+      if (const auto coordinator = place_of_coordinator(host),
+          doors = doors_of_others();
+          !std::ranges::all_of(coordinator, tried_already)
+          || !std::ranges::all_of(doors, tried_already)) {
+        link->try_ways(coordinator, doors); // somebody has come meanwhile
       } else {
         let_others_try(host);
         seek.state = Seek::State::tried;
@@ -496,11 +517,15 @@ void Cluster::look_for(size_t host) {
   }
 }
 
-/// Whom a host that comes has to reach.
-Cluster::Names Cluster::places_of_others(size_t host) const {
+/// Whom a host that comes has to reach, besides doors: empty where nobody is
+/// there yet.
+Cluster::Names Cluster::place_of_coordinator(size_t host) const {
+  const auto at = elastic_->coordinator();
+  return at.empty() ? Names{} : Names{links_[host]->coordinator_for(at)};
+}
+
+Cluster::Names Cluster::doors_of_others() const {
   Names places;
-  if (const auto at = elastic_->coordinator(); !at.empty())
-    places.push_back(links_[host]->coordinator_for(at));
   const auto pool = elastic_->pool();
   for (size_t other = 0; other < links_.size(); ++other)
     if (pool.is_there(other))
@@ -519,7 +544,7 @@ void Cluster::let_others_try(size_t host) {
   const auto pool = elastic_->pool();
   for (size_t other = 0; other < links_.size(); ++other)
     if (pool.is_there(other) && links_[other]->is_here())
-      links_[other]->try_ways({doors_[host]});
+      links_[other]->try_ways({}, {doors_[host]});
 }
 
 /// It is there once all others that still are have reached it.
@@ -595,6 +620,12 @@ void Cluster::check_clock(const AgentLink& link) {
       link.name() + ": its clock is " + std::to_string(std::lround(behind))
       + " s behind this machine's, where certificates are made, and they "
         "would not hold there yet: set it (timedatectl set-ntp true)");
+  if (std::abs(behind) > told_off_s)
+    say(link.name() + ": its clock is "
+        + std::to_string(std::lround(std::abs(behind))) + " s "
+        + (behind > 0 ? "behind" : "ahead of")
+        + " this machine's, and so is what it says of when: set it "
+          "(timedatectl set-ntp true)");
 }
 
 /// Returns the host of the coordinator's address.
@@ -716,7 +747,7 @@ bool Cluster::try_ways(const std::string& coordinator) {
     Names places;
     for (const auto& [place, whose] : places_for(host, at))
       places.push_back(place);
-    links_[host]->try_ways(places);
+    links_[host]->try_ways({}, places);
   }
   bool all = false;
   Names failures;
@@ -745,6 +776,7 @@ Cluster::open(const Credentials& authority,
               const std::function<std::string()>& stop,
               const std::function<void(const std::string&)>& note) {
   stop_ = stop;
+  note_ = note;
   signer_ = std::make_shared<MemberSigner>(authority);
   make_links();
   if (elastic_)
@@ -773,6 +805,18 @@ std::shared_ptr<HostProcesses> Cluster::of(RoleId role) {
     return elastic_;
   const std::lock_guard guard{mutex_};
   return links_.at(placement_.host_of(role));
+}
+
+std::map<RoleId, std::string> Cluster::places() {
+  std::map<RoleId, std::string> out;
+  std::optional<HostPool> pool;
+  if (elastic_)
+    pool = elastic_->pool();
+  const std::lock_guard guard{mutex_};
+  for (size_t host = 0; host < links_.size(); ++host)
+    for (auto role : pool ? pool->on(host) : placement_.on(host))
+      out[role] = links_[host]->name();
+  return out;
 }
 
 void Cluster::pause(bool stands) {

@@ -40,6 +40,7 @@ public:
   open(const Credentials& authority, const std::function<std::string()>& stop,
        const std::function<void(const std::string& line)>& note) override;
   std::shared_ptr<HostProcesses> of(RoleId role) override;
+  std::map<RoleId, std::string> places() override;
   std::string wish() override;
   std::vector<std::string> take_notes() override;
   void pause(bool stands) override;
@@ -67,7 +68,8 @@ private:
   void begin_elastic();
   void look_for_hosts();
   void look_for(size_t host);
-  Names places_of_others(size_t host) const;
+  Names doors_of_others() const;
+  Names place_of_coordinator(size_t host) const;
   bool others_try() const;
   void let_others_try(size_t host);
   void look_at_others(size_t host);
@@ -77,7 +79,8 @@ private:
   std::shared_ptr<const std::string> program();
   void make_links();
   bool meet();
-  static void check_clock(const AgentLink& link);
+  void tell();
+  void check_clock(const AgentLink& link);
   std::string settle_addresses();
   bool open_doors();
   std::map<std::string, std::string>
@@ -95,6 +98,8 @@ private:
   ProgramImage image_;
   ProgramFile file_;
   std::function<std::string()> stop_;
+  std::function<void(const std::string&)> note_; ///< open()'s; may be null
+  std::set<size_t> silent_; ///< hosts of which open() has said that
   std::shared_ptr<MemberSigner> signer_;
   std::mutex mutex_;
   std::shared_ptr<const std::string> bytes_; ///< of the program, once asked for

@@ -196,7 +196,7 @@ private:
     if (wish == "listen")
       listen(message.at("address"));
     else if (wish == "try")
-      try_ways(message.at("id"), message.at("at"));
+      try_ways(message.at("id"), message.at("at"), message.at("doors"));
     else if (wish == "start")
       ask(message);
     else if (wish == "signed")
@@ -223,25 +223,31 @@ private:
   }
 
   /// On a thread of its own: roles are started and ended meanwhile.
-  void try_ways(uint64_t id, std::vector<std::string> places) {
+  void try_ways(uint64_t id, std::vector<std::string> places,
+                std::set<std::string> doors) {
     std::erase_if(tries_, [](const std::future<void>& one) {
       return one.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
     });
     tries_.push_back(
       std::async(std::launch::async,
-                 [this, id, at = std::move(places)] { report_ways(id, at); }));
+                 [this, id, at = std::move(places), open = std::move(doors)] {
+                   report_ways(id, at, open);
+                 }));
   }
 
   /// All at once, on threads of their own: one that drops what it gets would
   /// hold up the others.
-  void report_ways(uint64_t id, const std::vector<std::string>& places) {
+  void report_ways(uint64_t id, const std::vector<std::string>& places,
+                   const std::set<std::string>& doors) {
     std::vector<std::future<Reach>> ways;
     ways.reserve(places.size());
     for (const auto& place : places)
-      ways.push_back(std::async(std::launch::async, [place] {
-        return reach_host(parse_endpoint(place).value_or(Endpoint{}),
-                          way_deadline);
-      }));
+      ways.push_back(
+        std::async(std::launch::async, [place, door = doors.contains(place)] {
+          const auto at = parse_endpoint(place).value_or(Endpoint{});
+          return door ? reach_with_large_packets(at, way_deadline)
+                      : reach_host(at, way_deadline);
+        }));
     auto report = Json::array();
     for (size_t i = 0; i < places.size(); ++i) {
       const auto way = ways[i].get();

@@ -5,6 +5,7 @@
 #include "strategies/role_id.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ public:
   open(const Credentials& authority, const std::function<std::string()>& stop,
        const std::function<void(const std::string& line)>& note) = 0;
   virtual std::shared_ptr<HostProcesses> of(RoleId role) = 0;
+  /// The host of each role that has one, as its user calls that.
+  virtual std::map<RoleId, std::string> places() = 0;
   /// A change of the running job that hosts which came or went ask for, as
   /// RunEvents::reshape; and what they have to say. Empty: none.
   virtual std::string wish() { return {}; }

@@ -140,6 +140,17 @@ std::optional<std::string> take_hosts(RoleHosts& hosts, const RunOptions& run,
   return to_string(Endpoint{*host, 0});
 }
 
+/// "worker:1: …" becomes "worker:1 (host2): …": a run's last line says where to
+/// look.
+std::string with_host(const std::string& line, RoleHosts& hosts) {
+  for (const auto& [role, host] : hosts.places()) {
+    const auto name = to_string(role);
+    if (line.starts_with(name + ':') || line.starts_with(name + ' '))
+      return name + " (" + host + ')' + line.substr(name.size());
+  }
+  return line;
+}
+
 /// Two coordinators, and three who keep the journal: each of them, and this
 /// process, whose copy is the one at `journal`.
 Ports add_standby(const std::string& where, const std::string& journal,
@@ -242,8 +253,10 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
     output.add(role, line);
   };
   auto result = run_processes(run, launch);
-  if (hosts)
+  if (hosts) {
+    result.line = with_host(result.line, *hosts);
     hosts->end();
+  }
   return result;
 }
 

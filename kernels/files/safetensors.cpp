@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 namespace troupe {
 
@@ -226,11 +227,32 @@ void check_places(const std::string& path, std::vector<Entry>& entries,
                            + " follow");
 }
 
+/// What wrote a file that begins with no length of a header; empty: nobody
+/// knows.
+std::string other_format(uint64_t beginning) {
+  const auto begins_with = [&](std::string_view text) {
+    return std::memcmp(&beginning, text.data(), text.size()) == 0;
+  };
+  if (begins_with("PK\x03\x04"))
+    return "torch.save or Keras (a zip archive)";
+  if (begins_with("\x80\x02"))
+    return "pickle, or an older torch.save";
+  if (begins_with("\x89HDF"))
+    return "HDF5, as Keras has it";
+  return {};
+}
+
 std::string read_header(InputFile& file) {
   uint64_t length = 0;
   if (file.size() < sizeof(length))
     refuse_tensors(file.path(), "it is shorter than a header");
   file.read_all(std::as_writable_bytes(std::span{&length, 1}));
+  if (const auto format = other_format(length);
+      length > max_header_bytes && !format.empty())
+    throw InputError(
+      file.path() + ": it is of " + format
+      + ", and safetensors are read: write it with "
+        "safetensors.torch.save_file(model.state_dict(), FILE), or its like");
   if (length > max_header_bytes || length > file.size() - sizeof(length))
     refuse_tensors(file.path(),
                    "its header is said to have " + std::to_string(length)

@@ -382,7 +382,8 @@ class LaunchHosts(OwnFolder):
         self.addCleanup(run.__exit__)
         run.finish(1)
         self.assertRegex(run.error(),
-                         r"\Atroupe: worker:\d: .*table\.csv[^\n]*\n\Z")
+                         r"\Atroupe: worker:\d \(h\d\): .*table\.csv[^\n]*"
+                         r"\n\Z")
         role = run.error().split()[1].rstrip(":")
         lines = [line for line in run.output().splitlines()
                  if line.startswith("[")]

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import unittest
 import urllib.parse
 import urllib.request
@@ -190,6 +191,26 @@ class Data(Reports):
                                 for x in run["events"]), run["events"])
         self.assertEqual(run["events"], sorted(run["events"],
                                                key=lambda x: x["seconds"]))
+
+    def test_twenty_faults_lose_no_second_of_any_role(self):
+        path = self.path("run.html")
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--report",
+                 path) as job:
+            job.wait_for_step(20)
+            for fault in range(20):
+                role, epochs = (("worker:0", 2), ("ps:0", 1),
+                                ("worker:1", 2))[fault % 3]
+                job.kill_and_wait(role, epochs)
+                job.wait_for_step(job.step() + 20)
+            summary = job.end()
+        run = self.check_report(path, summary)
+        self.check_ledger(run, ["ps:0", "worker:0", "worker:1"])
+        self.assertEqual(len(run["recoveries"]), 20)
+        for role, spent in run["ledger"]["roles"].items():
+            print(f"\n  {role}: " + ", ".join(
+                f"{cause} {100 * s / run['ledger']['seconds']:.1f} %"
+                for cause, s in spent.items()), end="", file=sys.stderr)
+            self.assertGreater(spent["recovery"], 0, role)
 
     def test_a_run_with_a_report_alone_leaves_nothing_else(self):
         state, path = self.path("state"), self.path("run.html")

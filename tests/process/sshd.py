@@ -105,7 +105,8 @@ mount --bind "$1/shadow" /etc/shadow &&
 mkdir -p "$1/only-here" && mount -t tmpfs tmpfs "$1/only-here" &&
 mount -t tmpfs tmpfs /dev/shm &&
 mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd &&
-exec "$3" -D -e -f "$1/settings"
+folder=$1 program=$3 && shift 3 &&
+exec "$program" -D -e -f "$folder/settings" "$@"
 """
 
 
@@ -148,7 +149,12 @@ class Sshd:
     def home(self, host):
         return self.path(f"home-{host}")
 
-    def start(self, test, host):
+    def stop(self, host):
+        self.started[host].kill()
+        self.started[host].wait()
+
+    def start(self, test, host, *options):
+        """`options`: of sshd, beyond what all hosts have."""
         os.makedirs(self.home(host), exist_ok=True)
         self.write(f"passwd-{host}",
                    f"root:x:0:0:root:{self.home(host)}:/bin/sh\n"
@@ -159,7 +165,7 @@ class Sshd:
         libraries = UNPACKED / "usr" / "lib" / "x86_64-linux-gnu"
         process = subprocess.Popen(
             [*self.hosts.on(host), "unshare", "--mount", "sh", "-c", START,
-             "sh", self.folder, str(host), self.program],
+             "sh", self.folder, str(host), self.program, *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
 

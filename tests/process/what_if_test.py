@@ -3,6 +3,7 @@ are timed, so nothing else runs beside them."""
 # ctest: TIMEOUT 600 RUN_SERIAL TRUE
 
 import re
+import sys
 import unittest
 import urllib.parse
 
@@ -44,6 +45,8 @@ class WhatIf(OwnFolder):
             self.assertGreater(factor, 1.2)
             tries.append((factor, slow / fast))
         said, measured = min(tries, key=lambda x: abs(x[0] / x[1] - 1))
+        print(f"\n  {pattern}: said {said:.2f}, measured {measured:.2f} times",
+              end="", file=sys.stderr)
         self.assertAlmostEqual(said / measured, 1, delta=0.05,
                                msg=f"said and measured: {tries}")
 

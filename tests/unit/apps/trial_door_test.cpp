@@ -1,3 +1,4 @@
+#include "actors/control/reach.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/launch/trial_door.hpp"
@@ -8,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 using namespace troupe;
@@ -47,6 +49,23 @@ BOOST_AUTO_TEST_CASE(a_door_is_open_again_once_there_are_descriptors) {
   BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   BOOST_REQUIRE(came);
   BOOST_TEST(is_sent_away(visitor, 10'000));
+}
+
+BOOST_AUTO_TEST_CASE(a_large_packet_gets_to_a_door_and_to_a_busy_process) {
+  std::optional<TrialDoor> door{"127.0.0.1"};
+  const auto at = parse_endpoint(door->at()).value();
+  BOOST_TEST((reach_with_large_packets(at, 10s).kind == ReachKind::answers));
+  door.reset();
+  BOOST_TEST(
+    (reach_with_large_packets(at, 10s).kind == ReachKind::not_listening));
+  // Nobody accepts what this one's kernel has taken.
+  const auto here = SocketAddress::of_number("127.0.0.1", 0);
+  const Descriptor busy{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  BOOST_REQUIRE(::bind(busy.get(), here->get(), here->size()) == 0);
+  BOOST_REQUIRE(::listen(busy.get(), 8) == 0);
+  const auto port = SocketAddress::of_socket(busy.get()).port();
+  BOOST_TEST((reach_with_large_packets({"127.0.0.1", port}, 10s).kind
+              == ReachKind::answers));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -315,6 +315,17 @@ BOOST_AUTO_TEST_CASE(a_header_larger_than_the_format_allows_is_not_read) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_other_programs_save_is_told_by_its_name) {
+  const Folder folder;
+  for (const auto& [beginning, format] :
+       {std::pair{std::string{"PK\x03\x04"}, "torch.save"},
+        {std::string{"\x80\x02\x8a\x0a"}, "pickle"},
+        {std::string{"\x89HDF\r\n\x1a\n"}, "HDF5"}}) {
+    put(folder.file(), beginning + std::string(200, '~'));
+    refuses(folder.file(), format);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_header_of_brackets_alone_is_refused_early) {
   const Folder folder;
   put(folder.file(), with_header("{\"a\":" + std::string(5'000'000, '['), 0));
