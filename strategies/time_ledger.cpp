@@ -77,6 +77,21 @@ bool lies_in(TimeSpan span, TimeSpan run) {
 
 } // namespace
 
+BookedTime& BookedTime::operator+=(const BookedTime& more) {
+  data += more.data;
+  compute += more.compute;
+  exchange += more.exchange;
+  return *this;
+}
+
+void EarlierTime::follow(const EarlierTime& life) {
+  if (life.span.begin >= span.end) {
+    recovery += life.span.begin - span.end + life.recovery;
+    booked += life.booked;
+  }
+  span.end = std::max(span.end, life.span.end);
+}
+
 BookedTime RoleLife::booked(TimeSpan within) const {
   Known known{*this, within};
   return troupe::booked(std::move(known.waited), std::move(known.computed),
@@ -114,6 +129,7 @@ TimeLedger time_ledger(const std::vector<RoleLife>& lives, TimeSpan run) {
     if (goes_back) {
       own.push_back(life.earlier->span);
       add(life.earlier->booked);
+      at(TimeCause::recovery) += life.earlier->recovery;
     }
     if (own.empty())
       continue;

@@ -33,12 +33,20 @@ struct BookedTime {
   int64_t data = 0;
   int64_t compute = 0;
   int64_t exchange = 0;
+
+  BookedTime& operator+=(const BookedTime& more);
 };
 
-/// What a life did before the spans that are still known, booked already.
+/// What a life did before the spans that are still known, or what lives did
+/// that are known no more; booked already.
 struct EarlierTime {
-  TimeSpan span; ///< from its first one on
+  TimeSpan span; ///< from the first one on
   BookedTime booked;
+  int64_t recovery = 0; ///< between lives
+
+  /// A life that came later, of which all is known that counts. What of it
+  /// overlaps with those before is booked as their idling.
+  void follow(const EarlierTime& life);
 };
 
 /// One process of a role.

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '3'};
+constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', 'F', '4'};
 constexpr auto suffix = ".flight";
 constexpr int max_lives = 1000;
 /// Spans: a quarter of those that are kept.
@@ -38,8 +38,9 @@ struct Head {
   std::array<char, 56> role; ///< ends with zeros
   std::array<char, 64> host; ///< the same
   EarlierTime earlier;       ///< of no length: there is none
+  EarlierTime lives_before;  ///< the same; of Unix time
 };
-static_assert(sizeof(Head) == 192);
+static_assert(sizeof(Head) == 248);
 
 /// Of spans with numbers up to `booked`; a second is in its place by number.
 struct Seconds {
@@ -113,8 +114,33 @@ void add(const Span& span, Seconds& seconds) {
   } while (at < span.end_ns);
 }
 
-/// Earlier lives of a role beyond those that are kept.
-void remove_old(const std::string& folder, const std::string& name) {
+/// All that a life did, of Unix time; nothing: it recorded nothing.
+std::optional<EarlierTime> summed(const Flight& flight) {
+  auto out = flight.earlier;
+  if (out) {
+    out->span.begin += flight.to_unix_ns;
+    out->span.end += flight.to_unix_ns;
+  }
+  if (flight.spans.empty())
+    return out;
+  uint64_t end = 0;
+  for (const auto& span : flight.spans)
+    end = std::max(end, span.end_ns);
+  const auto begin = static_cast<int64_t>(flight.spans.front().begin_ns)
+                     + flight.to_unix_ns;
+  if (!out)
+    out = EarlierTime{{begin, begin}, {}};
+  const TimeSpan rest{
+    out->span.end,
+    std::max(out->span.end, static_cast<int64_t>(end) + flight.to_unix_ns)};
+  out->booked += life_of(flight.spans, flight.to_unix_ns).booked(rest);
+  out->span.end = rest.end;
+  return out;
+}
+
+/// Removes earlier lives of a role beyond those that are kept. Returns what is
+/// known of all that were; of no length: nothing.
+EarlierTime remove_old(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   std::vector<std::pair<fs::file_time_type, fs::path>> lives;
   for (const auto& entry : fs::directory_iterator{folder, ignored})
@@ -123,8 +149,28 @@ void remove_old(const std::string& folder, const std::string& name) {
         && file.find('-', name.size() + 1) == std::string::npos)
       lives.emplace_back(entry.last_write_time(ignored), entry.path());
   std::ranges::sort(lives);
-  for (size_t i = 0; i + FlightRecorder::earlier_lives < lives.size(); ++i)
+  std::optional<EarlierTime> known;
+  const auto read = [](const fs::path& path) -> std::optional<Flight> {
+    try {
+      return read_flight(path.string());
+    } catch (const InputError&) {
+      return {};
+    }
+  };
+  if (lives.size() > FlightRecorder::earlier_lives)
+    if (const auto newest = read(lives.back().second))
+      known = newest->lives_before;
+  for (size_t i = 0; i + FlightRecorder::earlier_lives < lives.size(); ++i) {
+    const auto flight = read(lives[i].second);
+    if (const auto life = flight ? summed(*flight) : std::nullopt) {
+      if (known)
+        known->follow(*life);
+      else
+        known = life;
+    }
     fs::remove(lives[i].second, ignored);
+  }
+  return known.value_or(EarlierTime{});
 }
 
 } // namespace
@@ -158,7 +204,7 @@ FlightRecorder::FlightRecorder(const std::string& folder,
                                const std::string& role) {
   std::error_code failure;
   fs::create_directories(folder, failure);
-  remove_old(folder, name_of(role));
+  const auto lives_before = remove_old(folder, name_of(role));
   const auto own = folder + '/' + name_of(role) + '-'
                    + std::to_string(::getpid());
   std::string path;
@@ -178,6 +224,7 @@ FlightRecorder::FlightRecorder(const std::string& folder,
   char host[HOST_NAME_MAX + 1] = {};
   ::gethostname(host, sizeof host - 1);
   put(host, head.host);
+  head.lives_before = lives_before;
   int code = ::posix_fallocate(file_, 0, static_cast<off_t>(file_size));
   if (code == 0
       && ::pwrite(file_, &head, sizeof head, 0)
@@ -239,9 +286,7 @@ void FlightRecorder::book(uint64_t first) try {
   whole.end = std::max(whole.end, whole.begin);
   const auto more = life_of(spans).booked(whole);
   sum.span.end = whole.end;
-  sum.booked.data += more.data;
-  sum.booked.compute += more.compute;
-  sum.booked.exchange += more.exchange;
+  sum.booked += more;
   earlier_ = sum;
   [[maybe_unused]] auto wrote = ::pwrite(file_, &sum, sizeof sum,
                                          offsetof(Head, earlier));
@@ -267,14 +312,14 @@ constexpr auto no_flight = "is none, or of another version";
 /// No clock is further: decades of running, and of dates.
 constexpr int64_t furthest_ns = int64_t{1} << 60;
 
-/// Of some length, and no longer than that.
-bool is_sound(const EarlierTime& earlier) {
-  const auto& [span, booked] = earlier;
+/// Of some length, and no longer than that; `latest`: of its clock.
+bool is_sound(const EarlierTime& earlier, int64_t latest = furthest_ns) {
+  const auto& [span, booked, recovery] = earlier;
   const auto lasted = [](int64_t ns) { return ns >= 0 && ns <= furthest_ns; };
-  return lasted(span.begin) && lasted(span.end) && span.begin < span.end
+  return span.begin >= 0 && span.begin < span.end && span.end <= latest
          && lasted(booked.data) && lasted(booked.compute)
-         && lasted(booked.exchange)
-         && booked.data + booked.compute + booked.exchange
+         && lasted(booked.exchange) && lasted(recovery)
+         && booked.data + booked.compute + booked.exchange + recovery
               <= span.end - span.begin;
 }
 
@@ -289,6 +334,8 @@ Flight flight_of(const char* bytes, const std::string& path) {
     text_of(head.role), head.process, text_of(head.host), head.to_unix_ns, {}};
   if (is_sound(head.earlier))
     out.earlier = head.earlier;
+  if (is_sound(head.lives_before, 4 * furthest_ns - 1))
+    out.lives_before = head.lives_before;
   return out;
 }
 

@@ -49,7 +49,9 @@ struct Span {
 class FlightRecorder {
 public:
   static constexpr uint64_t capacity = 1 << 15; ///< spans
-  static constexpr size_t earlier_lives = 2;    ///< of a role, kept in a folder
+  /// Of a role, kept in a folder; of those before it is known how long they
+  /// took.
+  static constexpr size_t earlier_lives = 2;
 
   /// Makes FOLDER/ROLE-PID.flight (or ROLE-PID.2.flight, … where another one
   /// has that name), and removes what more than `earlier_lives` of the role
@@ -93,6 +95,9 @@ struct Flight {
   /// What came before, and maybe with the first of them, of its clock; nothing
   /// as long as all spans are there.
   std::optional<EarlierTime> earlier{};
+  /// Of lives whose files were removed when it began, or before, and of what
+  /// was between them: of Unix time.
+  std::optional<EarlierTime> lives_before{};
 };
 
 /// What it did, as a ledger takes it; `added_ns` to its clock.

@@ -32,9 +32,14 @@ double seconds(int64_t ns) {
 std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
                                              TimeSpan run) {
   std::map<std::string, std::vector<const Flight*>> roles;
-  for (const auto& flight : flights)
+  std::map<std::string, EarlierTime> before; // what the newest life knows
+  for (const auto& flight : flights) {
     if (!flight.spans.empty())
       roles[flight.role].push_back(&flight);
+    if (const auto& lives = flight.lives_before)
+      if (auto& known = before[flight.role]; lives->span.end > known.span.end)
+        known = *lives;
+  }
   std::map<std::string, TimeLedger> out;
   for (auto& [role, own] : roles) {
     std::ranges::sort(own, {}, [](const Flight* x) {
@@ -43,9 +48,15 @@ std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
     std::vector<RoleLife> lives;
     for (const auto* flight : own)
       lives.push_back(life_of(*flight));
-    // Where as many are there as are kept, others may have been before them.
-    if (own.size() > FlightRecorder::earlier_lives)
-      lives.front().whole = false;
+    if (const auto found = before.find(role); found != before.end()) {
+      // Some of them, or all, may have been of an earlier run.
+      RoleLife gone;
+      gone.earlier = found->second;
+      if (gone.earlier->span.begin < run.begin)
+        lives.front().whole = false;
+      else
+        lives.push_back(std::move(gone));
+    }
     out[role] = time_ledger(lives, run);
   }
   return out;

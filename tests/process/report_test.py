@@ -211,6 +211,7 @@ class Data(Reports):
                 f"{cause} {100 * s / run['ledger']['seconds']:.1f} %"
                 for cause, s in spent.items()), end="", file=sys.stderr)
             self.assertGreater(spent["recovery"], 0, role)
+            self.assertLess(spent["unrecorded"], 0.01, role)
 
     def test_a_run_with_a_report_alone_leaves_nothing_else(self):
         state, path = self.path("state"), self.path("run.html")

@@ -66,11 +66,22 @@ BOOST_AUTO_TEST_CASE(what_is_no_longer_kept_is_not_called_a_start) {
   const auto life = [](int64_t offset) {
     return flight("worker:0", offset, {{10, 20, 1, Activity::compute}});
   };
-  const auto three =
-    ledgers_of({life(100), life(200), life(300)}, {0, 400}).at("worker:0");
-  BOOST_TEST(booked(three, TimeCause::unrecorded) == 110);
-  BOOST_TEST(booked(three, TimeCause::start) == 0);
-  BOOST_TEST(booked(three, TimeCause::recovery) == 180);
+  // The third one's recorder knew of lives before them.
+  auto knows = life(300);
+  knows.lives_before = EarlierTime{{50, 90}, {0, 20, 10}, 5};
+  const auto three = [&](TimeSpan run) {
+    return ledgers_of({life(100), life(200), knows}, run).at("worker:0");
+  };
+  const auto own = three({0, 400});
+  BOOST_TEST(booked(own, TimeCause::unrecorded) == 0);
+  BOOST_TEST(booked(own, TimeCause::start) == 50);
+  BOOST_TEST(booked(own, TimeCause::compute) == 50);
+  BOOST_TEST(booked(own, TimeCause::exchange) == 10);
+  BOOST_TEST(booked(own, TimeCause::recovery) == 5 + 20 + 180);
+  const auto later = three({60, 400}); // some were of the run before
+  BOOST_TEST(booked(later, TimeCause::unrecorded) == 50);
+  BOOST_TEST(booked(later, TimeCause::start) == 0);
+  BOOST_TEST(booked(later, TimeCause::recovery) == 180);
   std::vector<Span> full;
   for (uint64_t i = 0; i < FlightRecorder::capacity; ++i)
     full.push_back({100 + i, 101 + i, 1, Activity::compute});

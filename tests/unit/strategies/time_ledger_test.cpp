@@ -144,6 +144,23 @@ BOOST_AUTO_TEST_CASE(a_life_in_two_parts_is_booked_as_in_one) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(lives_that_are_known_no_more_follow_one_another) {
+  EarlierTime lives{{10, 30}, {1, 10, 4}};
+  lives.follow({{40, 60}, {0, 5, 5}, 3});
+  BOOST_TEST(lives.recovery == 10 + 3);
+  lives.follow({{55, 70}, {0, 15, 0}}); // it overlaps: nobody knows how
+  RoleLife gone;
+  gone.earlier = lives;
+  const auto ledger = time_ledger({gone, {{{80, 90}}, {}}}, {0, 100});
+  BOOST_TEST(booked(ledger, TimeCause::start) == 10);
+  BOOST_TEST(booked(ledger, TimeCause::data) == 1);
+  BOOST_TEST(booked(ledger, TimeCause::compute) == 15 + 10);
+  BOOST_TEST(booked(ledger, TimeCause::exchange) == 9);
+  BOOST_TEST(booked(ledger, TimeCause::recovery) == 13 + 10);
+  BOOST_TEST(booked(ledger, TimeCause::unrecorded) == 0);
+  BOOST_TEST(sum(ledger) == 100);
+}
+
 BOOST_AUTO_TEST_CASE(a_role_that_did_nothing_was_idle) {
   BOOST_TEST(booked(time_ledger({}, {0, 9}), TimeCause::idle) == 9);
   BOOST_TEST(sum(time_ledger({}, {9, 9})) == 0);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -280,6 +281,32 @@ BOOST_AUTO_TEST_CASE(earlier_lives_of_a_role_are_bounded) {
   BOOST_TEST(files_in(path) == 2u + 1 + 1);
   BOOST_TEST(std::filesystem::exists(path + "/worker-1-1000004.flight"));
   BOOST_TEST(std::filesystem::exists(path + "/worker-11-5.flight"));
+}
+
+BOOST_AUTO_TEST_CASE(of_lives_that_are_not_kept_it_is_known_how_long_they_took) {
+  const auto begin = SteadyClock::now() - 100s;
+  constexpr int lives = 6;
+  for (int i = 0; i < lives; ++i) {
+    FlightRecorder recorder{path, "worker:1"};
+    recorder.record(Activity::compute, begin + i * 10s, begin + i * 10s + 3s,
+                    1);
+    recorder.record(Activity::pull, begin + i * 10s + 2s, begin + i * 10s + 5s,
+                    1);
+    std::this_thread::sleep_for(20ms); // files are told apart by their time
+  }
+  auto flights = read_flights(path).all;
+  BOOST_REQUIRE(flights.size() == 3u);
+  std::ranges::sort(flights, {},
+                    [](const Flight& x) { return x.spans.front().begin_ns; });
+  BOOST_TEST(!flights[0].spans.empty());
+  const auto& before = flights.back().lives_before;
+  BOOST_REQUIRE(before.has_value());
+  constexpr int64_t second = 1'000'000'000;
+  BOOST_TEST(before->booked.compute == 3 * 3 * second);
+  BOOST_TEST(before->booked.exchange == 3 * 2 * second);
+  BOOST_TEST(std::abs(before->recovery - 2 * 5 * second) < second / 10);
+  BOOST_TEST(std::abs(before->span.end - before->span.begin - 25 * second)
+             < second / 10);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_recording_is_refused_or_left_out) {
