@@ -130,9 +130,9 @@ std::optional<EarlierTime> summed(const Flight& flight) {
                      + flight.to_unix_ns;
   if (!out)
     out = EarlierTime{{begin, begin}, {}};
-  const TimeSpan rest{
-    out->span.end,
-    std::max(out->span.end, static_cast<int64_t>(end) + flight.to_unix_ns)};
+  const TimeSpan rest{out->span.end,
+                      std::max(out->span.end,
+                               static_cast<int64_t>(end) + flight.to_unix_ns)};
   out->booked += life_of(flight.spans, flight.to_unix_ns).booked(rest);
   out->span.end = rest.end;
   return out;

@@ -179,10 +179,7 @@ void AgentLink::try_ways(std::vector<std::string> places,
   places.insert(places.end(), doors.begin(), doors.end());
   const std::lock_guard guard{mutex_};
   ways_.reset();
-  say({{"do", "try"},
-       {"id", ++asked_ways_},
-       {"at", places},
-       {"doors", doors}});
+  say({{"do", "try"}, {"id", ++asked_ways_}, {"at", places}, {"doors", doors}});
 }
 
 std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {

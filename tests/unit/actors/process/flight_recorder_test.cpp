@@ -283,7 +283,8 @@ BOOST_AUTO_TEST_CASE(earlier_lives_of_a_role_are_bounded) {
   BOOST_TEST(std::filesystem::exists(path + "/worker-11-5.flight"));
 }
 
-BOOST_AUTO_TEST_CASE(of_lives_that_are_not_kept_it_is_known_how_long_they_took) {
+BOOST_AUTO_TEST_CASE(
+  of_lives_that_are_not_kept_it_is_known_how_long_they_took) {
   const auto begin = SteadyClock::now() - 100s;
   constexpr int lives = 6;
   for (int i = 0; i < lives; ++i) {
