@@ -45,6 +45,21 @@ bool has_workers(const JobOptions& job) {
          || job.strategy == Strategy::multi_worker_mirrored;
 }
 
+/// How a strategy that has no workers is told how many take part.
+std::string instead_of_workers(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::pipeline:
+      return "; use --stages N";
+    case Strategy::tensor:
+      return "; use --tensor N";
+    case Strategy::hybrid:
+      return "; use --mesh data=D,stage=N,tensor=T";
+    default:
+      return "; add --strategy parameter_server or multi_worker_mirrored, or "
+             "use --devices cpu:N";
+  }
+}
+
 void check_strategy(const Settings& settings, const Flags& flags) {
   const auto& job = settings.job;
   const auto with = "with --strategy " + to_string(job.strategy);
@@ -54,9 +69,7 @@ void check_strategy(const Settings& settings, const Flags& flags) {
                            ? "; add --sync-data parameter_server"
                            : "; add --strategy parameter_server");
   refuse_idle(flags, {"workers"}, !has_workers(job),
-              with
-                + "; add --strategy parameter_server or multi_worker_mirrored, "
-                  "or use --devices cpu:N");
+              with + instead_of_workers(job.strategy));
   refuse_idle(flags, {"ps"}, !is_served(job) && !has_served_stages(job),
               served);
   refuse_idle(flags, {"slow-worker"}, !is_served(job), serve);
