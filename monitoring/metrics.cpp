@@ -8,7 +8,10 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -34,6 +37,38 @@ struct GaugeCell : Gauge {
   explicit GaugeCell(prometheus::Gauge& cell) : cell_(cell) {}
   void set(double value) override { cell_.Set(value); }
   prometheus::Gauge& cell_;
+};
+
+/// What several know, of whom one gauge shows the largest.
+struct SharedGauge {
+  explicit SharedGauge(Gauge& gauge) : shown(gauge) {}
+  void show() {
+    double largest = 0;
+    for (const auto& [share, value] : known)
+      largest = std::max(largest, value);
+    shown.set(largest);
+  }
+  std::mutex mutex;
+  std::map<const GaugeShare*, double> known;
+  Gauge& shown;
+};
+
+struct ShareCell : GaugeShare {
+  explicit ShareCell(std::shared_ptr<SharedGauge> gauge)
+    : gauge_(std::move(gauge)) {}
+  ~ShareCell() override {
+    const std::lock_guard guard{gauge_->mutex};
+    if (gauge_->known.erase(this) > 0)
+      gauge_->show();
+  }
+  ShareCell(const ShareCell&) = delete;
+  ShareCell& operator=(const ShareCell&) = delete;
+  void set(double value) override {
+    const std::lock_guard guard{gauge_->mutex};
+    gauge_->known[this] = value;
+    gauge_->show();
+  }
+  const std::shared_ptr<SharedGauge> gauge_;
 };
 
 struct HistogramCell : Histogram {
@@ -63,6 +98,7 @@ struct MetricRegistry::Impl {
   prometheus::Registry registry;
   Cells<CounterCell> counters;
   Cells<GaugeCell> gauges;
+  std::map<const Gauge*, std::shared_ptr<SharedGauge>> shared;
   Cells<HistogramCell> histograms;
 
   template <class Cell, class Builder, class... Args>
@@ -130,6 +166,17 @@ Histogram& MetricRegistry::histogram(const MetricDescription& metric,
   require_kind(metric, MetricSample::Kind::histogram);
   return histogram(metric.name, metric.help, labels,
                    {metric.bounds.begin(), metric.bounds.end()});
+}
+
+std::unique_ptr<GaugeShare>
+MetricRegistry::largest(const MetricDescription& metric,
+                        const MetricLabels& labels) {
+  auto& shown = gauge(metric, labels);
+  const std::lock_guard guard{impl_->mutex};
+  auto& shared = impl_->shared[&shown];
+  if (!shared)
+    shared = std::make_shared<SharedGauge>(shown);
+  return std::make_unique<ShareCell>(shared);
 }
 
 std::vector<MetricSample> MetricRegistry::collect() const {

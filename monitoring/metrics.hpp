@@ -47,6 +47,13 @@ public:
   virtual ~Gauge() = default;
   virtual void set(double value) = 0;
 };
+/// One of several who show the largest of what they know, from 0 on, in one
+/// gauge; what it knew is forgotten when it goes.
+class GaugeShare {
+public:
+  virtual ~GaugeShare() = default;
+  virtual void set(double value) = 0;
+};
 class Histogram {
 public:
   virtual ~Histogram() = default;
@@ -78,6 +85,10 @@ public:
                    const MetricLabels& labels = {});
   Gauge& gauge(const MetricDescription& metric,
                const MetricLabels& labels = {});
+  /// A share of a gauge, which nobody sets without one. It goes before the
+  /// registry does.
+  std::unique_ptr<GaugeShare> largest(const MetricDescription& metric,
+                                      const MetricLabels& labels = {});
   Histogram& histogram(const MetricDescription& metric,
                        const MetricLabels& labels = {});
   std::vector<MetricSample> collect() const;

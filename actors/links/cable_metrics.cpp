@@ -17,17 +17,18 @@ void CableMetrics::show(const CableCounts& now, MetricRegistry& registry,
   known_ = now;
 }
 
-Gauge* CableMetrics::look(const CableCounts& now, MetricRegistry& registry,
-                          const std::string& peer, double& seconds) {
-  seconds = watch_.look(now, SteadyClock::now());
+void CableMetrics::look(const CableCounts& now, MetricRegistry& registry,
+                        const std::string& peer) {
+  const auto seconds = watch_.look(now, SteadyClock::now());
   if (seconds > 0)
     begin(registry, peer);
-  return shown_ ? &shown_->stalled : nullptr;
+  if (shown_)
+    shown_->stalled->set(seconds);
 }
 
 void CableMetrics::end() {
   if (shown_)
-    shown_->stalled.set(0);
+    shown_->stalled->set(0);
 }
 
 void CableMetrics::begin(MetricRegistry& registry, const std::string& peer) {
@@ -36,7 +37,7 @@ void CableMetrics::begin(MetricRegistry& registry, const std::string& peer) {
     shown_.emplace(
       Shown{registry.counter(metrics::link_delivered_bytes_total, labels),
             registry.counter(metrics::link_busy_seconds_total, labels),
-            registry.gauge(metrics::link_stalled_seconds, labels)});
+            registry.largest(metrics::link_stalled_seconds, labels)});
 }
 
 } // namespace troupe

@@ -4,6 +4,7 @@
 #include "monitoring/metrics.hpp"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,17 +22,17 @@ public:
   /// Every cable_show_period.
   void show(const CableCounts& now, MetricRegistry& registry,
             const std::string& peer);
-  /// Returns where it is shown; null: it is not stalled, and never was.
-  /// `seconds`: for how long it is.
-  Gauge* look(const CableCounts& now, MetricRegistry& registry,
-              const std::string& peer, double& seconds);
+  /// Every cable_period: for how long it is stalled, if it is or ever was. Of
+  /// several links to one peer the worst is shown.
+  void look(const CableCounts& now, MetricRegistry& registry,
+            const std::string& peer);
   void end();
 
 private:
   struct Shown {
     Counter& delivered;
     Counter& busy;
-    Gauge& stalled;
+    std::unique_ptr<GaugeShare> stalled;
   };
 
   void begin(MetricRegistry& registry, const std::string& peer);

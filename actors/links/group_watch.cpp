@@ -69,9 +69,7 @@ void GroupWatch::show(Peer& peer, bool whole) const {
   const auto counts = cable_counts(peer.connection.get());
   if (!counts)
     return;
-  double seconds = 0;
-  if (auto* gauge = peer.cable.look(*counts, *metrics_, peer.name, seconds))
-    gauge->set(seconds);
+  peer.cable.look(*counts, *metrics_, peer.name);
   if (whole)
     peer.cable.show(*counts, *metrics_, peer.name);
 }

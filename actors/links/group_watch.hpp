@@ -51,9 +51,9 @@ private:
   void tell_all();
 
   std::shared_ptr<IoLoop> loop_;
-  std::vector<Peer> peers_;
   const std::chrono::milliseconds patience_;
   std::shared_ptr<MetricRegistry> metrics_;
+  std::vector<Peer> peers_;
   IoLoop::Clock::time_point shown_{};
   uint64_t timer_ = 0;
   std::recursive_mutex mutex_; ///< held while the handler runs

@@ -254,18 +254,12 @@ void MessageLinks::State::show_metrics() {
 /// A cable that is cut says nothing, and the system would try for long.
 void MessageLinks::State::look_at_cables() {
   std::vector<uint64_t> cut;
-  std::map<Gauge*, double> stalled; // of a peer with several the worst
   for (auto& [id, one] : served) {
     if (is_cut(one.link->descriptor(), node.patience()))
       cut.push_back(id);
-    if (const auto counts = cable_counts(one.link->descriptor())) {
-      double seconds = 0;
-      if (auto* gauge = one.cable.look(*counts, *registry, one.peer, seconds))
-        stalled[gauge] = std::max(stalled[gauge], seconds);
-    }
+    if (const auto counts = cable_counts(one.link->descriptor()))
+      one.cable.look(*counts, *registry, one.peer);
   }
-  for (const auto& [gauge, seconds] : stalled)
-    gauge->set(seconds);
   for (auto id : cut) {
     reset_cable(served.at(id).link->descriptor());
     served.at(id).link->give_up(no_answer(node.patience()));

@@ -46,6 +46,24 @@ BOOST_AUTO_TEST_CASE(a_collected_sample_carries_name_help_labels_and_value) {
   BOOST_TEST(sample.value == -2.5);
 }
 
+BOOST_AUTO_TEST_CASE(a_shared_gauge_shows_the_largest_share) {
+  constexpr MetricDescription metric{MetricSample::Kind::gauge, "a", ""};
+  MetricRegistry registry;
+  const auto shown = [&] { return only(registry.collect()).value; };
+  auto one = registry.largest(metric);
+  auto other = registry.largest(metric);
+  BOOST_TEST(shown() == 0);
+  one->set(3);
+  other->set(0); // the last to speak is not the only one who is heard
+  BOOST_TEST(shown() == 3);
+  other->set(5);
+  BOOST_TEST(shown() == 5);
+  other.reset();
+  BOOST_TEST(shown() == 3);
+  one->set(0);
+  BOOST_TEST(shown() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_counter_never_falls) {
   MetricRegistry registry;
   auto& counter = registry.counter("a_total", "");
