@@ -6,12 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 
 namespace troupe {
 
 /// Looks at updates of slices from time to time, and tells how values and
-/// gradients are spread. One a process; any thread.
+/// gradients are spread: as few times as it can. One a process; any thread.
 class UpdateWatch {
 public:
   using Tell = std::function<void(const Spreads&)>;
@@ -26,15 +27,27 @@ public:
   bool is_due(uint64_t step) const {
     return (step + 1) % every_ == 0 || step + 1 == total_;
   }
-  /// Elements of a slice from `begin` on were updated so.
+  /// Elements of a slice from `begin` on were updated so. It tells of the whole
+  /// slice, once that is there; a step that is taken anew begins anew.
   void saw(const Slice& slice, uint64_t begin, uint64_t step,
-           const UpdateArgs& args) const;
+           const UpdateArgs& args);
+  /// Others have updated the rest: tells of what is here of slices.
+  void end(uint64_t step);
 
 private:
+  /// What is known of a slice after a step, as runs that do not meet.
+  struct Runs {
+    uint64_t step = 0; ///< from 1
+    std::map<uint64_t, Spreads> by_begin;
+  };
+
+  bool add(const Slice& slice, Spreads& part);
+
   const uint64_t every_;
   const uint64_t total_;
-  mutable std::mutex lock_;
+  std::mutex lock_;
   Tell tell_;
+  std::map<uint32_t, Runs> open_; ///< by slice
 };
 
 } // namespace troupe

@@ -24,12 +24,22 @@ void point(const VariableBanks& banks, uint64_t step, uint64_t at,
 } // namespace
 
 BankUpdate::BankUpdate(const Job& job, Executor& executor)
-  : job_(job), executor_(executor), by_place_(job.plan.slices.size()) {
+  : job_(job),
+    executor_(executor),
+    by_place_(job.plan.slices.size()),
+    told_(job.plan.slices.size(), true) {
   std::iota(by_place_.begin(), by_place_.end(), 0);
   std::sort(by_place_.begin(), by_place_.end(), [&](uint32_t a, uint32_t b) {
     return job_.flat_offset(job_.plan.slices[a])
            < job_.flat_offset(job_.plan.slices[b]);
   });
+}
+
+void BankUpdate::tell_of(const std::vector<uint32_t>& slices, bool run_all) {
+  runs_all_ = run_all;
+  told_.assign(told_.size(), false);
+  for (auto id : slices)
+    told_[id] = true;
 }
 
 void BankUpdate::run(const VariableBanks& banks, UpdateMoment moment,
@@ -55,8 +65,10 @@ void BankUpdate::run(const VariableBanks& banks, UpdateMoment moment,
     auto args = slice_update(job_, slice, moment, scalars);
     args.count = last - first;
     point(banks, moment.step, first, sum + (first - begin), args);
-    update_slice(job_, slice, first - job_.flat_offset(slice), moment.step,
-                 args);
+    update(job_.options.rule, args);
+    if (!runs_all_ || told_[slice.id])
+      updated_slice(job_, slice, first - job_.flat_offset(slice), moment.step,
+                    args);
   }
 }
 
@@ -70,6 +82,8 @@ void BankUpdate::whole(const VariableBanks& banks, UpdateMoment moment,
   if (!job_.updates || !job_.updates->is_due(moment.step))
     return;
   executor_.parallel_for(job_.plan.slices.size(), [&](size_t i, uint32_t) {
+    if (!told_[i])
+      return;
     const auto& slice = job_.plan.slices[i];
     const auto at = job_.flat_offset(slice);
     auto args = slice_update(job_, slice, moment);

@@ -15,6 +15,10 @@ class BankUpdate {
 public:
   BankUpdate(const Job& job, Executor& executor);
 
+  /// Of which slices whole() tells how they are spread, as others update all as
+  /// well; so does run(), if others `run_all`. Before that, both tell of all.
+  void tell_of(const std::vector<uint32_t>& slices, bool run_all);
+
   /// Updates elements [begin, end) of the flat buffer, whose sums begin at
   /// `sum`.
   void run(const VariableBanks& banks, UpdateMoment moment,
@@ -32,6 +36,8 @@ private:
   const Job& job_;
   Executor& executor_;
   std::vector<uint32_t> by_place_; ///< slices in order of the flat buffer
+  std::vector<bool> told_;         ///< by slice
+  bool runs_all_ = true;           ///< so do others: that goes for run() too
 };
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/replica/steps.hpp"
 
 #include "actors/job/first_period.hpp"
+#include "actors/job/update_watch.hpp"
 #include "actors/replica/device_home.hpp"
 #include "actors/replica/host_home.hpp"
 #include "kernels/base/error.hpp"
@@ -135,6 +136,8 @@ void ReplicaSteps::enter(std::shared_ptr<ReplicaGroup> group,
   for (const auto& slice : job_.plan.slices)
     if (owners[slice.id] == sums_.rank())
       own_slices_.push_back(slice.id);
+  update_.tell_of(own_slices_,
+                  !shares_variables() && !(group && group->shares_memory));
   tuning_ = BucketTuning{static_cast<uint32_t>(layouts_.size())};
   targets_.buckets = &buckets();
   targets_.ready = {};
@@ -279,6 +282,8 @@ bool ReplicaSteps::take_in_group(uint64_t step, StepOutcome& outcome) {
       || (whole && shares_variables() && !update_shared(step, outcome))
       || !tune(seconds_since(begin), outcome))
     return false;
+  if (job_.updates && job_.updates->is_due(step))
+    job_.updates->end(step);
   if (!whole || shares_variables())
     return true;
   // The last of a step: a device has no way back.

@@ -95,7 +95,7 @@ private:
   BankUpdate update_;
   ReplicaSums sums_;
   StatisticsRoom statistics_;        ///< in arrays_, behind all else
-  std::vector<uint32_t> own_slices_; ///< of snapshots
+  std::vector<uint32_t> own_slices_; ///< of snapshots, and told of
   std::shared_ptr<FlatArrays> arrays_;
   std::shared_ptr<FlatArrays> device_sums_;  ///< null: sums are in arrays_
   std::shared_ptr<VariableBanks> variables_; ///< where the home is the host's

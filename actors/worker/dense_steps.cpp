@@ -227,7 +227,9 @@ void DenseSteps::update_all(uint64_t step) {
       args.state_out = out[1] + at;
       args.state_stride = variables_.stride();
     }
-    update_slice(job_, slices_[i], 0, step, args);
+    update(job_.options.rule, args);
+    if (std::ranges::binary_search(own_slices_, slices_[i].id))
+      updated_slice(job_, slices_[i], 0, step, args);
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/cpu/value_spread.hpp"
 #include "kernels/graph/graph.hpp"
-#include "kernels/numbers/value_spread.hpp"
 
 #include <cstdint>
 #include <map>

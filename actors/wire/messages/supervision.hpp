@@ -2,7 +2,7 @@
 
 #include "actors/wire/messages/fields.hpp"
 #include "actors/wire/tensor_view.hpp"
-#include "kernels/numbers/value_spread.hpp"
+#include "kernels/cpu/value_spread.hpp"
 
 #include <string>
 #include <vector>

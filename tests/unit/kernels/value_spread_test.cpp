@@ -1,4 +1,5 @@
-#include "kernels/numbers/value_spread.hpp"
+#include "kernels/cpu/spread_loops.hpp"
+#include "kernels/cpu/value_spread.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -64,6 +65,39 @@ BOOST_AUTO_TEST_CASE(parts_that_are_merged_are_the_whole) {
                boost::test_tools::tolerance(1e-12));
     BOOST_TEST((sum.buckets == whole.buckets && sum.counts == whole.counts));
   }
+}
+
+BOOST_AUTO_TEST_CASE(every_instruction_set_gives_the_same_bits) {
+  using kernels::SpreadSums;
+  std::mt19937 draw{5};
+  std::normal_distribution<float> normal;
+  std::vector<float> values(6 * SpreadSums::lanes);
+  for (auto& value : values)
+    value = normal(draw);
+  values[3] = -0.0f;
+  values[20] = std::numeric_limits<float>::quiet_NaN();
+  values[40] = -std::numeric_limits<float>::infinity();
+  const auto look = [&](kernels::Isa isa, std::vector<uint32_t>& buckets) {
+    SpreadSums sums;
+    buckets.resize(values.size());
+    kernels::spread_loops(isa).look(values.data(), values.size(), 0.3f, sums,
+                                    buckets.data());
+    return sums;
+  };
+  std::vector<uint32_t> first, buckets;
+  const auto sums = look(kernels::highest_isa(), first);
+  BOOST_TEST(sums.finite == values.size() - 2);
+  BOOST_TEST(first[20] == spread_buckets);
+  BOOST_TEST(first[3] == spread_buckets / 2);
+  for (const auto isa : kernels::every_isa)
+    if (kernels::has_isa(isa)) {
+      const auto again = look(isa, buckets);
+      BOOST_TEST(again.finite == sums.finite);
+      BOOST_TEST(again.least == sums.least);
+      BOOST_TEST(again.most == sums.most);
+      BOOST_TEST((again.sums == sums.sums && again.squares == sums.squares));
+      BOOST_TEST((buckets == first));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_left_out) {
