@@ -10,6 +10,7 @@
 #include "actors/shard/known_lists.hpp"
 #include "actors/shard/metrics.hpp"
 #include "actors/shard/row_snapshots.hpp"
+#include "actors/shard/serve_spans.hpp"
 #include "actors/shard/shard_store.hpp"
 #include "kernels/base/steady_clock.hpp"
 
@@ -29,6 +30,7 @@ struct ShardContext {
       job(*context.job),
       period(first_period(job)),
       metrics(*context.metrics),
+      spans(context.flight),
       packing(job),
       store(std::move(store)),
       pause(*context.metrics),
@@ -54,21 +56,20 @@ struct ShardContext {
   /// The work, and its time to the account of how busy the shard is.
   template <class Work>
   auto timed(Work work) {
-    return [work = std::move(work), &busy = metrics.busy,
-            flight = context.flight]() mutable {
-      struct Watch {
-        SteadyClock::time_point begin = SteadyClock::now();
-        Counter& busy;
-        FlightRecorder* flight;
-        ~Watch() {
-          const auto end = SteadyClock::now();
-          busy.add(std::chrono::duration<double>{end - begin}.count());
-          if (flight != nullptr)
-            flight->record(Activity::serve, begin, end, 0);
-        }
-      } watch{.busy = busy, .flight = flight.get()};
-      return work();
-    };
+    return
+      [work = std::move(work), &busy = metrics.busy, &spans = spans]() mutable {
+        struct Watch {
+          SteadyClock::time_point begin = SteadyClock::now();
+          Counter& busy;
+          ServeSpans& spans;
+          ~Watch() {
+            const auto end = SteadyClock::now();
+            busy.add(std::chrono::duration<double>{end - begin}.count());
+            spans.add(begin, end);
+          }
+        } watch{.busy = busy, .spans = spans};
+        return work();
+      };
   }
 
   /// Memory that peers on this host read in place; null where there is none.
@@ -116,6 +117,7 @@ struct ShardContext {
   const Job& job;
   Consistency period; ///< that lasts
   ShardMetrics metrics;
+  ServeSpans spans;
   const PushPacking packing;
   std::shared_ptr<ShardStore> store;
   EpochGate gate;
