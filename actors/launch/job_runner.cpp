@@ -52,9 +52,9 @@ void start_with(SupervisorOptions& supervise, const RunOptions& options,
   supervise.coordinator = coordinator;
   if (options.allow_faults)
     supervise.arguments.emplace_back("--allow-faults");
-  if (!options.flight.empty())
-    supervise.arguments.insert(supervise.arguments.end(),
-                               {"--flight", options.flight});
+  supervise.arguments.insert(
+    supervise.arguments.end(),
+    {"--flight", options.flight.empty() ? "none" : options.flight});
   if (!options.job.plugin.empty())
     supervise.arguments.insert(supervise.arguments.end(),
                                {"--plugin", options.job.plugin});

@@ -436,9 +436,7 @@ public:
     if (keeps_slices(plan.owner_kind))
       context_.links = links.messages();
     expect_faults(context_, options_.coordinator);
-    if (!options_.flight.empty())
-      context_.flight = std::make_shared<FlightRecorder>(
-        options_.flight, to_string(context_.role));
+    record_in(options_.flight, context_);
     if (context_.job->is_read_for(context_.role.kind))
       context_.data.train = samples_of_readers(system, context_,
                                                links.messages());

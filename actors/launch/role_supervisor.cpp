@@ -130,9 +130,7 @@ private:
                             false,
                             groups_};
         try {
-          if (!options_.flight.empty())
-            context.flight = std::make_shared<FlightRecorder>(options_.flight,
-                                                              to_string(role));
+          record_in(options_.flight, context);
           if (context.job->is_read_for(role.kind))
             context.data.train = samples_of_readers(self_->system(), context,
                                                     nullptr);

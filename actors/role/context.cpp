@@ -16,6 +16,17 @@ void tell(const RoleContext& context, const std::string& line) {
     std::cerr << to_string(context.role) + ": " + line + '\n';
 }
 
+void record_in(const std::string& folder, RoleContext& context) {
+  if (folder.empty())
+    return;
+  try {
+    context.flight = std::make_shared<FlightRecorder>(folder,
+                                                      to_string(context.role));
+  } catch (const InputError& failure) {
+    tell(context, failure.what() + std::string{"; it goes on without"});
+  }
+}
+
 MetricsReport sign_of(const RoleContext& context) {
   auto awaited = context.awaited->get();
   MetricsReport sign{context.role, 0, {}};

@@ -69,6 +69,10 @@ struct RoleContext {
 /// with others, whose run shows its progress there, nothing is said.
 void tell(const RoleContext& context, const std::string& line);
 
+/// Has what the role does kept in a folder; empty: nowhere. A disk that is full
+/// costs the recorder, with a line, not the role.
+void record_in(const std::string& folder, RoleContext& context);
+
 /// Makes the executor of a role's device: threads_per_device threads.
 std::shared_ptr<Executor> make_role_executor(const RoleContext& context);
 

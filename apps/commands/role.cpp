@@ -12,8 +12,10 @@
 #include "apps/process/process_limits.hpp"
 #include "apps/process/run_display.hpp"
 #include "apps/process/run_files.hpp"
+#include "apps/process/run_folder.hpp"
 #include "apps/settings/commands.hpp"
 #include "apps/terminal/numbers.hpp"
+#include "apps/terminal/shell_word.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/atomic_file.hpp"
@@ -21,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -103,7 +106,7 @@ int play_coordinator(const Settings& settings) {
   run.metrics_address = settings.metrics_address;
   run.metrics_token = metrics_token_of(settings);
   run.journal = settings.journal;
-  run.flight = settings.flight;
+  run.flight = settings.records() ? settings.flight : "";
   run.allow_faults = settings.allow_faults;
   run.restarts = settings.restarts;
   run.replans = settings.on_loss == "replan";
@@ -119,7 +122,8 @@ int play_coordinator(const Settings& settings) {
     }
   };
   run.events.over = [&settings, &time](RunResult& result) {
-    write_run_files(settings, settings.flight, time.until_now(), result);
+    write_run_files(settings, settings.records() ? settings.flight : "",
+                    time.until_now(), result);
   };
   CoordinatorProcess process;
   process.launched = settings.supervised;
@@ -227,7 +231,15 @@ int run_role(const Settings& settings) {
   if (settings.given.contains("devices"))
     role.device_plugin = plugin_of_device(settings.job.devices.front());
   role.allow_faults = settings.allow_faults;
-  role.flight = settings.flight;
+  std::optional<RunFolder> own_flight;
+  if (settings.records())
+    role.flight = settings.flight;
+  if (settings.flight.empty())
+    interrupt.undisturbed([&] {
+      role.flight = folder_of_recorders(own_flight, to_string(role.role));
+      if (own_flight)
+        interrupt.removes(role.flight);
+    });
   if (const auto* proxy = std::getenv(link_proxy_variable))
     role.link_proxy = proxy;
   const auto control = control_proxy_of(to_string(role.role),
@@ -235,7 +247,15 @@ int run_role(const Settings& settings) {
   if (!control.empty())
     role.coordinator = control;
   role.leave = [&interrupt] { return interrupt.reason(); };
-  run_role_process(role);
+  try {
+    run_role_process(role);
+  } catch (...) {
+    if (own_flight && own_flight->keep())
+      std::fprintf(stderr, "%s: what it did last: troupe events --flight %s\n",
+                   to_string(role.role).c_str(),
+                   shell_word(own_flight->path()).c_str());
+    throw;
+  }
   return 0;
 }
 

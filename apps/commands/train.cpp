@@ -10,6 +10,7 @@
 #include "apps/settings/commands.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/tensorboard/event_log.hpp"
+#include "apps/terminal/shell_word.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/folder_lock.hpp"
@@ -75,8 +76,8 @@ std::unique_ptr<EventLog> event_log_of(const Settings& settings) {
 /// Those that a run makes where they are not there.
 std::vector<std::string> folders_of(const Settings& settings) {
   const auto& logs = settings.log_dir;
-  return {logs, logs.empty() ? logs : logs + "/flight", settings.flight,
-          settings.checkpoints.dir};
+  return {logs, logs.empty() ? logs : logs + "/flight",
+          settings.records() ? settings.flight : "", settings.checkpoints.dir};
 }
 
 } // namespace
@@ -109,17 +110,20 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   const auto tensorboard = event_log_of(settings);
   if (tensorboard)
     tensorboard->attach(run.events);
-  // Recorders lie with the logs, where there are some, or where they are asked
-  // for; of a timeline or report alone they go with the run. Other hosts keep
+  // Recorders lie where they are asked for, or with the logs, where there are
+  // some; else they go with the run, unless it ends badly. Other hosts keep
   // none.
   std::optional<RunFolder> own_flight;
-  run.flight = settings.flight;
-  if (run.flight.empty() && !settings.log_dir.empty() && !hosts)
-    run.flight = settings.log_dir + "/flight";
-  else if (run.flight.empty() && !hosts
-           && !(settings.timeline.empty() && settings.report.empty())) {
-    run.flight = own_flight.emplace(RunFolder::Place::state).path();
-    interrupt.removes(run.flight);
+  if (settings.records() && !hosts) {
+    run.flight = settings.flight;
+    if (run.flight.empty() && !settings.log_dir.empty())
+      run.flight = settings.log_dir + "/flight";
+    if (run.flight.empty())
+      interrupt.undisturbed([&] {
+        run.flight = folder_of_recorders(own_flight);
+        if (own_flight)
+          interrupt.removes(run.flight);
+      });
   }
   std::optional<FolderLock> recorders;
   const auto keep_recorders = [&](const std::string& flag) {
@@ -128,13 +132,17 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
         flag + run.flight + ": another run has its recorders there, "
         + recorders->holder() + "; wait for its end, or name another folder");
   };
-  if (!settings.flight.empty())
+  if (run.flight == settings.flight && !run.flight.empty())
     keep_recorders("--flight ");
   if (!run.flight.empty()) // roles may run elsewhere
     run.flight = std::filesystem::absolute(run.flight).string();
   const auto end_run = [&](RunResult& result) {
     write_run_files(settings, run.flight, time.until_now(), result);
     draw_timeline_of(settings, run.flight, result);
+    if (own_flight && result.status != 0 && !is_stop_status(result.status)
+        && own_flight->keep() && run.events.note)
+      run.events.note("what each role did last: troupe events --flight "
+                      + shell_word(run.flight));
     if (!result.summary.empty())
       folders.keep();
     if (tensorboard)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -25,8 +27,16 @@ namespace fs = std::filesystem;
 
 /// What a job's own files need: flags, certificates, a journal.
 constexpr uint64_t needed_bytes = uint64_t{1} << 20;
-constexpr const char* own_prefix = "run-";
-constexpr const char* shared_prefix = "troupe-"; ///< where others have files
+/// Of runs, or lives of a role by hand, that ended badly.
+constexpr size_t kept_recorders = 3;
+
+/// Where others have files of their own, the name says whose it is.
+std::string prefix_in(bool shared, const RunFolder::Kind& kind) {
+  if (!shared)
+    return kind.prefix;
+  return kind.prefix == RunFolder::Kind{}.prefix ? "troupe-"
+                                                 : "troupe-" + kind.prefix;
+}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -67,26 +77,34 @@ bool is_left_over(const fs::path& folder, const std::string& prefix) {
   return free;
 }
 
-void remove_left_over(const fs::path& place, const std::string& prefix) {
-  std::error_code failure;
-  std::vector<fs::path> found;
+/// All but the newest `kept` that have something in them.
+void remove_left_over(const fs::path& place, const std::string& prefix,
+                      size_t kept) {
+  std::error_code failure, gone;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
   for (fs::directory_iterator entry{place, failure}, end;
        !failure && entry != end; entry.increment(failure))
     if (is_left_over(entry->path(), prefix))
-      found.push_back(entry->path());
-  for (const auto& folder : found)
-    fs::remove_all(folder, failure);
+      found.emplace_back(fs::is_empty(entry->path(), gone)
+                           ? fs::file_time_type::min()
+                           : entry->last_write_time(gone),
+                         entry->path());
+  std::ranges::sort(found);
+  for (size_t i = 0; i < found.size(); ++i)
+    if (i + kept < found.size() || found[i].first == fs::file_time_type::min())
+      fs::remove_all(found[i].second, gone);
 }
 
 /// Errors: InputError where none can be made, or no file in it.
-std::string make_in(const fs::path& place, bool shared) {
+std::string make_in(const fs::path& place, bool shared,
+                    const std::string& prefix) {
   std::error_code ignored; // mkdtemp says why
   if (!shared)
     fs::create_directories(place, ignored);
-  auto path = (place
-               / ((shared ? shared_prefix : own_prefix) + host_name() + '-'
-                  + std::to_string(::getpid()) + "-XXXXXX"))
-                .string();
+  auto path =
+    (place
+     / (prefix + host_name() + '-' + std::to_string(::getpid()) + "-XXXXXX"))
+      .string();
   if (mkdtemp(path.data()) == nullptr)
     throw InputError(place.string() + " (" + std::strerror(errno) + ")");
   try {
@@ -100,18 +118,19 @@ std::string make_in(const fs::path& place, bool shared) {
 
 } // namespace
 
-RunFolder::RunFolder(Place place) {
+RunFolder::RunFolder(Place place, Kind kind) {
   const auto all = places(place);
   std::string why;
   for (const auto& one : all) {
     const bool shared = one == all.back();
+    const auto prefix = prefix_in(shared, kind);
     try {
-      path_ = make_in(one, shared);
+      path_ = make_in(one, shared, prefix);
     } catch (const InputError& failure) {
       why += (why.empty() ? "" : "; ") + std::string{failure.what()};
       continue;
     }
-    remove_left_over(one, shared ? shared_prefix : own_prefix);
+    remove_left_over(one, prefix, kind.kept);
     lock_ = std::make_unique<FolderLock>(path_);
     return;
   }
@@ -121,7 +140,31 @@ RunFolder::RunFolder(Place place) {
 
 RunFolder::~RunFolder() {
   std::error_code ignored;
+  if (stays_)
+    return;
   fs::remove_all(path_, ignored);
+}
+
+RunFolder::Kind RunFolder::recorders(const std::string& of) {
+  auto name = of;
+  std::ranges::replace(name, ':', '-');
+  return {"flight-" + (name.empty() ? name : name + '-'), kept_recorders};
+}
+
+std::string folder_of_recorders(std::optional<RunFolder>& folder,
+                                const std::string& of) {
+  try {
+    return folder.emplace(RunFolder::Place::state, RunFolder::recorders(of))
+      .path();
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
+bool RunFolder::keep() {
+  std::error_code ignored;
+  stays_ = !fs::is_empty(path_, ignored) && !ignored;
+  return stays_;
 }
 
 void RunFolder::remember() {

@@ -221,6 +221,8 @@ void check_files(const Settings& settings) {
   check_output("summary", settings.summary);
   check_output("report", settings.report);
   check_output("timeline", settings.timeline);
+  if (!settings.records() && !settings.timeline.empty())
+    refuse("--timeline draws what recorders keep: drop --flight none");
   check_output("out", settings.out);
   check_output("json", settings.json);
 }

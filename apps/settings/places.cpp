@@ -61,7 +61,9 @@ std::vector<Output> outputs_of(const Settings& settings) {
     {"--timeline", settings.timeline},
     {"--journal", settings.journal},
     {"--log-dir", settings.log_dir},
-    {"--flight", settings.command == "events" ? "" : settings.flight},
+    {"--flight", settings.command == "events" || !settings.records()
+                   ? ""
+                   : settings.flight},
     {"--checkpoint-dir", settings.checkpoints.dir},
     {"--json", settings.json},
     {"--write-plan", settings.chaos.write_plan},

@@ -174,9 +174,9 @@ void add_output(std::vector<Flag>& flags) {
       text(FIELD(log_dir)));
   add(
     flags, on_train | on_plan | on_role, group, "flight", "DIR",
-    "flight in --log-dir; else none",
+    "flight in --log-dir; else a private folder, gone after a good end",
     "keep what each role did last in a file here that outlives it, for troupe "
-    "timeline",
+    "timeline; none: nowhere",
     text(FIELD(flight)));
   add(flags, on_train | on_plan, group, "timeline", "FILE", "none",
       "at the end, draw what each role did last, as a Chrome trace (Perfetto)",

@@ -138,9 +138,12 @@ struct Settings {
   std::string metrics_address = "127.0.0.1:0"; ///< HOST:PORT, 0: any port
   std::string metrics_token; ///< file; empty: in `certificates`
   std::string log_dir;
-  std::string flight;      ///< folder of recorders; empty: as log_dir has it
-  std::string timeline;    ///< file; empty: none is drawn
-  std::string tensorboard; ///< folder; empty: no events for it
+  /// Folder of recorders; empty: in log_dir, or one that goes with the run;
+  /// "none": there are none.
+  std::string flight;
+  bool records() const { return flight != "none"; }
+  std::string timeline;              ///< file; empty: none is drawn
+  std::string tensorboard;           ///< folder; empty: no events for it
   std::string log_level = "warning"; ///< error, warning, info or debug
   uint64_t log_every = 0;            ///< steps; 0: a line an epoch
   bool quiet = false;

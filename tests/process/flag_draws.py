@@ -523,7 +523,7 @@ ANY = {
     "journal": ["DIR/run.db"], "log-dir": ["DIR/logs"],
     "tensorboard": ["DIR/events"], "histogram-every": ["0", "2"],
     "timeline": ["DIR/trace.json"],
-    "flight": ["DIR/flight"], "report": ["DIR/run.html"],
+    "flight": ["DIR/flight", "none"], "report": ["DIR/run.html"],
     "log-level": ["error", "info"], "log-every": ["2"], "standby": [],
     "allow-faults": [], "metrics-address": ["127.0.0.1:0", "10.9.8.7:0"],
     "certificates": ["DIR/certs"], "certificate-seconds": ["3600"],

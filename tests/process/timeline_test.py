@@ -3,6 +3,7 @@ did, step by step, also of roles that were killed. TROUPE_IN_FULL=1: the run tha
 is killed as a whole has run for longer than what `troupe events --flight` shows."""
 # ctest: TIMEOUT 300
 
+import glob
 import json
 import os
 import re
@@ -222,8 +223,51 @@ class Timeline(OwnFolder):
                          [])
         self.assertEqual(len(Trace(path).of("worker:0", "compute")), 5)
 
+    def folders_of_recorders(self, state):
+        return glob.glob(f"{state}/troupe/flight-*")
+
+    def test_recorders_are_there_where_nobody_asked_for_them(self):
+        """Also after all was killed; a run that ends well leaves nothing."""
+        state = self.path("state")
+        own = {"XDG_STATE_HOME": state}
+        with Run(*JOB, *SERVED, "--processes", *ENDLESS,
+                 environment=own) as run:
+            run.wait_for_step(20)
+            folder, = self.folders_of_recorders(state)
+            for pid in [run.process.pid, *run.children().values()]:
+                os.kill(pid, signal.SIGKILL)
+            run.process.wait()
+        files = glob.glob(f"{folder}/*.flight")
+        self.assertEqual(len(files), 3)
+        for file in files:
+            self.assertLess(os.path.getsize(file), 2 << 20)
+        shown = [json.loads(line) for line in troupe(
+            "events", "--flight", folder, "--json").splitlines()]
+        self.assertEqual({line["role"] for line in shown},
+                         {"ps:0", "worker:0", "worker:1"})
+        for flags in ([], ["--flight", "none"]):
+            with Run(*JOB, *SERVED, "--processes", "--steps", "20", *flags,
+                     environment=own) as run:
+                self.assertEqual("ledger" in run.finish(), not flags)
+            self.assertEqual(self.folders_of_recorders(state), [folder])
+
+    def test_a_run_that_ends_badly_leaves_its_recorders(self):
+        state = self.path("state")
+        with Run(*JOB, *SERVED, "--processes", "--restarts", "0", *ENDLESS,
+                 environment={"XDG_STATE_HOME": state}) as run:
+            run.wait_for_step(20)
+            run.kill("worker:1")
+            self.assertNotEqual(run.process.wait(60), 0)
+            folder, = self.folders_of_recorders(state)
+            self.assertIn(f"what each role did last: troupe events --flight "
+                          f"'{folder}'", run.output())
+        self.assertIn("worker:1", troupe("events", "--flight", folder))
+
     def test_mistakes_are_one_line(self):
         self.assertRegex(troupe("timeline", status=2), "needs a folder")
+        self.assertRegex(
+            troupe("train", *JOB, "--flight", "none", "--timeline",
+                   self.path("x"), status=2), "drop --flight none")
         self.assertRegex(
             troupe("timeline", self.folder, "--out", self.path("x"), status=1),
             r"^troupe: .*no flight recorder's files.*\n$")
