@@ -64,13 +64,34 @@ BOOST_AUTO_TEST_CASE(stages_and_tensor_members_are_struck_in_each_phase) {
       }
     }
     BOOST_TEST(struck.size() == count);
-    for (auto phase : phases_of(kind))
-      BOOST_TEST(phases[kill].contains(phase), to_string(phase));
+    for (auto phase : phases_of(kind)) // it pulls beside shards alone
+      BOOST_TEST(phases[kill].contains(phase) == (phase != StepPhase::pull),
+                 to_string(phase));
     BOOST_TEST(phases[cut].size() == 4u);
     BOOST_TEST((phases[slow] == std::set{StepPhase::compute}));
     for (auto other : {nan, device, memory})
       BOOST_CHECK_THROW((ChaosPlan{plan, 1, {other}}), UsageError);
   }
+}
+
+BOOST_AUTO_TEST_CASE(stages_beside_shards_are_struck_and_so_are_these) {
+  using enum StepPhase;
+  JobOptions options;
+  options.model = "mlp:784-8-8-10";
+  options.strategy = Strategy::hybrid;
+  options.cut.sync_data = "parameter_server";
+  options.shards = 2;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  ChaosPlan chaos{Job{options, 64}.plan, 1, {ChaosKind::kill}};
+  std::map<RoleKind, std::set<StepPhase>> phases;
+  for (int i = 0; i < 300; ++i)
+    for (const auto& wish : chaos.next(9).wishes)
+      phases[wish.role.kind].insert(wish.phases.front());
+  BOOST_TEST(
+    (phases[RoleKind::stage] == std::set{at_once, pull, compute, push, seal}));
+  for (auto phase : {pull, reduce, seal})
+    BOOST_TEST(phases[RoleKind::shard].contains(phase), to_string(phase));
 }
 
 BOOST_AUTO_TEST_CASE(of_pairs_no_two_of_one_chain_are_down_at_once) {
