@@ -339,6 +339,27 @@ Flight flight_of(const char* bytes, const std::string& path) {
   return out;
 }
 
+} // namespace
+
+void add_to_unix_times(std::string& bytes, int64_t added_ns,
+                       const std::string& path) {
+  if (bytes.size() != file_size || added_ns < -furthest_ns
+      || added_ns > furthest_ns)
+    refuse_flight(path, no_flight);
+  auto known = flight_of(bytes.data(), path).lives_before;
+  Head head{};
+  std::memcpy(&head, bytes.data(), sizeof head);
+  head.to_unix_ns += added_ns;
+  if (known) {
+    known->span.begin += added_ns;
+    known->span.end += added_ns;
+  }
+  head.lives_before = known.value_or(EarlierTime{});
+  std::memcpy(bytes.data(), &head, sizeof head);
+}
+
+namespace {
+
 /// Takes the span of slot `index`, if it is one that a recorder writes there.
 void take_span(const char* at, uint64_t index, std::vector<Span>& spans) {
   uint64_t words[4];

@@ -108,6 +108,11 @@ RoleLife life_of(const std::vector<Span>& spans, int64_t added_ns = 0);
 /// Errors: InputError naming the file: it is none.
 Flight read_flight(const std::string& path);
 
+/// Adds to the Unix times that the bytes of a recorder's file have.
+/// Errors: InputError naming `path`: they are none.
+void add_to_unix_times(std::string& bytes, int64_t added_ns,
+                       const std::string& path);
+
 /// The newest `count` spans of a file at most, as read_flight() gives all of
 /// them; reads no more than these and some numbers between.
 Flight read_newest_spans(const std::string& path, size_t count);

@@ -52,9 +52,6 @@ Settings job_of(const LaunchFlags& flags) {
     throw UsageError("launch: --listen is of a run on one machine; by which "
                      "address the hosts reach this one is --address A, before "
                      "--");
-  if (!job.timeline.empty() || !job.flight.empty())
-    throw UsageError("launch: --timeline and --flight read what roles wrote on "
-                     "this machine; leave them out where roles are elsewhere");
   if (job.print_config)
     throw UsageError("launch: --print-config prints what holds for troupe "
                      "train; ask that");

@@ -111,10 +111,10 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   if (tensorboard)
     tensorboard->attach(run.events);
   // Recorders lie where they are asked for, or with the logs, where there are
-  // some; else they go with the run, unless it ends badly. Other hosts keep
-  // none.
+  // some; else they go with the run, unless it ends badly. What other hosts
+  // have kept comes there at the end.
   std::optional<RunFolder> own_flight;
-  if (settings.records() && !hosts) {
+  if (settings.records()) {
     run.flight = settings.flight;
     if (run.flight.empty() && !settings.log_dir.empty())
       run.flight = settings.log_dir + "/flight";

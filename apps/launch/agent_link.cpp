@@ -1,5 +1,6 @@
 #include "apps/launch/agent_link.hpp"
 
+#include "actors/process/brought_flight.hpp"
 #include "actors/process/unix_time.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
@@ -11,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -43,6 +46,10 @@ std::string bounded(std::string text) {
     --end; // not in the middle of a character
   text.resize(end);
   return shown_text(text) + "…";
+}
+
+bool is_plain(unsigned char x) {
+  return std::isalnum(x) != 0 || x == '-' || x == '.';
 }
 
 std::string any_host_replaced(const std::string& coordinator,
@@ -185,6 +192,72 @@ void AgentLink::try_ways(std::vector<std::string> places,
 std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {
   const std::lock_guard guard{mutex_};
   return ways_;
+}
+
+void AgentLink::bring_flights(const std::string& folder) {
+  const std::lock_guard guard{mutex_};
+  flights_ = folder;
+  brought_ = state_ != State::here;
+  clocks_ = 0;
+  ask_clock();
+}
+
+bool AgentLink::has_brought() const {
+  const std::lock_guard guard{mutex_};
+  return brought_ || state_ != State::here;
+}
+
+/// `mutex_` is held.
+void AgentLink::ask_clock() {
+  const std::chrono::nanoseconds now{Clock::now().time_since_epoch()};
+  say({{"do", "clock"}, {"asked_ns", now.count()}});
+}
+
+/// The quickest answer tells best. `mutex_` is held.
+void AgentLink::take_clock(const Json& message) {
+  constexpr int enough = 8;
+  constexpr int64_t furthest_ns = int64_t{1} << 61;
+  if (flights_.empty() || clocks_ == enough)
+    return;
+  const std::chrono::nanoseconds now{Clock::now().time_since_epoch()};
+  const auto round_trip = now.count() - message.at("asked_ns").get<int64_t>();
+  const auto there = std::clamp(message.at("unix_ns").get<int64_t>(),
+                                int64_t{0}, furthest_ns);
+  if (clocks_ == 0 || round_trip < round_trip_ns_) {
+    const std::chrono::nanoseconds here{
+      std::chrono::system_clock::now().time_since_epoch()};
+    round_trip_ns_ = round_trip;
+    behind_ns_ = here.count() - round_trip / 2 - there;
+  }
+  if (++clocks_ < enough)
+    ask_clock();
+  else
+    say({{"do", "flights"}});
+}
+
+/// A host may say anything. `mutex_` is held.
+void AgentLink::take_flight(const Json& message) {
+  constexpr size_t most_files = 4'096;
+  constexpr size_t most_at_once = 16;
+  constexpr size_t longest = size_t{1} << 23;
+  const auto name = message.at("name").get<std::string>();
+  if (flights_.empty() || taken_ >= most_files || name.size() > 64
+      || (parts_.size() >= most_at_once && !parts_.contains(name))
+      || !std::ranges::all_of(name, is_plain) || !name.ends_with(".flight"))
+    return;
+  auto& text = parts_[name];
+  text += message.at("text").get<std::string>();
+  if (text.size() <= longest && !message.at("last").get<bool>())
+    return;
+  const auto whole = std::move(text);
+  parts_.erase(name);
+  ++taken_;
+  auto host = options_.name;
+  std::ranges::replace_if(host, std::not_fn(is_plain), '_');
+  try { // no role's own recorder is called so
+    write_flight(whole, flights_ + "/from-" + host + '-' + name, behind_ns_);
+  } catch (const InputError&) { // the ledger does without
+  }
 }
 
 uint64_t AgentLink::start(Order order) {
@@ -332,6 +405,14 @@ void AgentLink::on_message(const Json& message) {
     state_ = State::here;
     for (const auto& [number, running] : running_)
       send_start(number);
+    return;
+  }
+  if (is == "clock")
+    return take_clock(message);
+  if (is == "flight")
+    return take_flight(message);
+  if (is == "flights") {
+    brought_ = true;
     return;
   }
   if (is == "leaves") {

@@ -28,14 +28,17 @@ namespace troupe {
 ///     listen address          opens a port that others may try
 ///     try    id, at, doors    connects to each HOST:PORT of a list; doors:
 ///                             which of them were opened to be tried
-///     start  id, role, coordinator, arguments
-///     signed id, certificate  answers "asks"
-///     kill   id · forget role · pause stands · alive · end
+///     start  id, role, coordinator, arguments; what follows --flight is for
+///                             it to say, unless that is "none"
+///     clock  asked_ns · flights       answered at once · by what recorders
+///     have signed id, certificate  answers "asks" kill   id · forget role ·
+///     pause stands · alive · end
 ///
 /// and from it, by "is":
 ///
 ///     here    version, host, time_s, address, client   it begins
 ///     listens at | why · tried id, ways
+///     clock asked_ns, unix_ns · flight name, last, text · flights
 ///     leaves                  it was told to end, and its roles are told
 ///     asks    id, request     a key for that role was made, and is to be
 ///     signed line    id, text · ended id, how, …
@@ -110,6 +113,11 @@ public:
                 const std::vector<std::string>& doors);
   std::optional<std::vector<Way>> ways() const;
 
+  /// Has the files of recorders there written to a folder of this machine, by
+  /// this one's clock; has_brought() once they are, or none will come.
+  void bring_flights(const std::string& folder);
+  bool has_brought() const;
+
   uint64_t start(Order order) override;
   void kill(uint64_t number) override;
   void forget(RoleId role) override;
@@ -132,6 +140,9 @@ private:
   };
 
   void connect();
+  void ask_clock();
+  void take_clock(const nlohmann::json& message);
+  void take_flight(const nlohmann::json& message);
   void say(const nlohmann::json& message);
   void send_start(uint64_t number);
   void on_line(const std::string& line);
@@ -158,6 +169,13 @@ private:
   std::string not_listening_;
   uint64_t asked_ways_ = 0; ///< how often
   std::optional<std::vector<Way>> ways_;
+  std::string flights_; ///< folder; empty: they were not asked for
+  bool brought_ = false;
+  std::map<std::string, std::string> parts_; ///< of files, by name
+  size_t taken_ = 0;                         ///< files
+  int clocks_ = 0;                           ///< answers
+  int64_t round_trip_ns_ = 0;                ///< the shortest
+  int64_t behind_ns_ = 0; ///< that host's clock, as that one tells
   uint64_t next_ = 1;
   std::map<uint64_t, Running> running_;
 };

@@ -34,6 +34,8 @@ constexpr milliseconds after_failure{1'000};
 /// An agent's own deadline for a way comes first, but where its host is busy.
 constexpr std::chrono::seconds ways_deadline{3};
 constexpr milliseconds end_deadline{2'000};
+/// A megabyte a role at most, packed, by ssh.
+constexpr std::chrono::seconds flights_deadline{10};
 /// Once there are as many hosts as are needed, others have so long to be among
 /// the first.
 constexpr milliseconds for_others{2'000};
@@ -817,6 +819,15 @@ std::map<RoleId, std::string> Cluster::places() {
     for (auto role : pool ? pool->on(host) : placement_.on(host))
       out[role] = links_[host]->name();
   return out;
+}
+
+void Cluster::bring_flights(const std::string& folder) {
+  for (const auto& link : links_)
+    link->bring_flights(folder);
+  const auto end = std::chrono::steady_clock::now() + flights_deadline;
+  while (!std::ranges::all_of(links_, &AgentLink::has_brought)
+         && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(look_period);
 }
 
 void Cluster::pause(bool stands) {

@@ -3,11 +3,13 @@
 #include "actors/certificates/member_signer.hpp"
 #include "actors/control/reach.hpp"
 #include "actors/launch/local_processes.hpp"
+#include "actors/process/brought_flight.hpp"
 #include "actors/process/own_process.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/launch/trial_door.hpp"
 #include "apps/process/program_image.hpp"
+#include "apps/process/run_folder.hpp"
 #include "apps/settings/checks.hpp"
 #include "apps/terminal/interrupt.hpp"
 #include "kernels/base/error.hpp"
@@ -18,12 +20,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <optional>
@@ -44,6 +48,8 @@ constexpr std::chrono::seconds silence_deadline{30};
 /// How long a way may take: a packet that is dropped is sent again by then.
 constexpr std::chrono::milliseconds way_deadline{2'500};
 constexpr uint64_t end_deadline_ms = 1'000;
+/// Characters of a recorder's file that a line has.
+constexpr size_t part_of_flight = size_t{1} << 18;
 /// How soon a signal is heard of.
 constexpr int look_ms = 100;
 
@@ -69,6 +75,12 @@ public:
 private:
   std::mutex mutex_;
 };
+
+int64_t unix_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+           std::chrono::system_clock::now().time_since_epoch())
+    .count();
+}
 
 /// "10.0.0.1 51234 10.0.0.2 22": by whom, and where, sshd was reached.
 std::vector<std::string> words_of_ssh() {
@@ -141,7 +153,7 @@ public:
       pollfd input{STDIN_FILENO, POLLIN, 0};
       ::poll(&input, 1, look_ms);
       if (!interrupt.reason().empty() && is_done_after_signal())
-        return 0;
+        return end(false);
       if (input.revents == 0) {
         if (!stands_ && Clock::now() - heard > silence_deadline)
           Report::leave();
@@ -160,11 +172,18 @@ public:
         obey(Json::parse(line));
       }
     }
-    processes_->wait_all(end_deadline_ms);
-    return 0;
+    return end(true);
   }
 
 private:
+  /// What recorders have goes with the run, unless nobody came for it.
+  int end(bool told) {
+    processes_->wait_all(end_deadline_ms);
+    if (!told && recorders_)
+      recorders_->keep();
+    return 0;
+  }
+
   /// A host that goes down tells its agent and their roles at once: these hand
   /// over, and the job may end. Whoever is not told yet is told now, and who
   /// begins later then; by SIGHUP, of which a second one ends nothing at once.
@@ -181,12 +200,10 @@ private:
 
   void greet() {
     const auto ssh = words_of_ssh();
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
     report_({{"is", "here"},
              {"version", std::string{version}},
              {"host", own_process().host},
-             {"time_s",
-              std::chrono::duration_cast<std::chrono::seconds>(now).count()},
+             {"time_s", unix_ns() / 1'000'000'000},
              {"address", ssh[2]},
              {"client", ssh[0]}});
   }
@@ -205,10 +222,48 @@ private:
       kill(message.at("id"));
     else if (wish == "forget")
       roles_.forget(parse_role(message.at("role")));
+    else if (wish == "clock")
+      report_({{"is", "clock"},
+               {"asked_ns", message.at("asked_ns")},
+               {"unix_ns", unix_ns()}});
+    else if (wish == "flights")
+      bring_flights();
     else if (wish == "pause")
       processes_->pause(stands_ = message.at("stands"));
     else if (wish == "end")
       over_ = true;
+  }
+
+  /// All files of recorders, in parts that lines have room for.
+  void bring_flights() {
+    std::error_code failure;
+    std::filesystem::directory_iterator files;
+    if (recorders_)
+      files = std::filesystem::directory_iterator{recorders_->path(), failure};
+    for (const auto& entry : files)
+      if (entry.path().extension() == ".flight")
+        try {
+          const auto text = text_of_flight(entry.path().string());
+          for (size_t at = 0; at < text.size(); at += part_of_flight)
+            report_({{"is", "flight"},
+                     {"name", entry.path().filename().string()},
+                     {"last", at + part_of_flight >= text.size()},
+                     {"text", text.substr(at, part_of_flight)}});
+        } catch (const InputError&) { // its role removes it just now
+        }
+    report_({{"is", "flights"}});
+  }
+
+  /// What recorders keep lies on this host, not where the launcher would have
+  /// it.
+  void place_recorders(std::vector<std::string>& arguments) {
+    const auto flag = std::ranges::find(arguments, "--flight");
+    if (flag == arguments.end() || flag + 1 == arguments.end()
+        || flag[1] == "none")
+      return;
+    if (!recorders_)
+      folder_of_recorders(recorders_, "node");
+    flag[1] = recorders_ ? recorders_->path() : "none";
   }
 
   void listen(const std::string& host) {
@@ -264,6 +319,7 @@ private:
     wanted.order.paired = message.value("paired", false);
     message.at("coordinator").get_to(wanted.order.coordinator);
     message.at("arguments").get_to(wanted.order.arguments);
+    place_recorders(wanted.order.arguments);
     wanted.order.on_line = [this, id](const std::string& line) {
       report_({{"is", "line"}, {"id", id}, {"text", line}});
     };
@@ -333,6 +389,7 @@ private:
   std::map<uint64_t, uint64_t> numbers_; ///< of processes, by id
   std::set<uint64_t> ended_;             ///< before their numbers were known
   std::optional<TrialDoor> door_;
+  std::optional<RunFolder> recorders_; ///< of roles here
   bool stands_ = false;
   bool had_roles_ = false;
   std::set<uint64_t> told_; ///< of a signal, by id

@@ -34,6 +34,9 @@ public:
   /// RunEvents::reshape; and what they have to say. Empty: none.
   virtual std::string wish() { return {}; }
   virtual std::vector<std::string> take_notes() { return {}; }
+  /// Has what the hosts' flight recorders keep written to a folder of this
+  /// machine; waits for it, not for long.
+  virtual void bring_flights(const std::string& folder) = 0;
   /// All roles stand still, or go on.
   virtual void pause(bool stands) = 0;
   /// What that member was given until then holds no longer.

@@ -255,6 +255,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   auto result = run_processes(run, launch);
   if (hosts) {
     result.line = with_host(result.line, *hosts);
+    if (!run.flight.empty())
+      hosts->bring_flights(run.flight);
     hosts->end();
   }
   return result;

@@ -5,6 +5,7 @@ line for what ssh or the network refuses."""
 
 import functools
 import glob
+import json
 import os
 import random
 import re
@@ -87,7 +88,9 @@ class LaunchHosts(OwnFolder):
         return {role: pid for host in range(1 + self.OTHERS)
                 for role, pid in self.sshd.roles(host).items()}
 
-    def nothing_is_left(self):
+    def nothing_is_left(self, flights=False):
+        """But the program and, where nobody came for them, what recorders of
+        roles that were killed have."""
         def left():
             return [words for host in range(1 + self.OTHERS)
                     for _, words in self.sshd.processes(host)] + [
@@ -102,7 +105,9 @@ class LaunchHosts(OwnFolder):
                 [x for x in glob.glob(f"{self.sshd.home(host)}/**/*",
                                       recursive=True, include_hidden=True)
                  if os.path.isfile(x)
-                 and not re.search(r"/\.cache/troupe/troupe-[0-9a-f]{16}$", x)],
+                 and not re.search(r"/\.cache/troupe/troupe-[0-9a-f]{16}$", x)
+                 and not (flights and re.search(
+                     r"/\.local/state/troupe/flight-node-[^/]*/[^/]*$", x))],
                 [])
 
     # --- runs ---
@@ -110,13 +115,32 @@ class LaunchHosts(OwnFolder):
     def test_one_command_gives_the_bits_of_one_device(self):
         for job in (SERVED, MIRRORED, STAGED, SHARED):
             with self.subTest(job[1]):
-                run = self.launch(*job, "--epochs", "1")
-                self.assertEqual(run.finish()["weights_sha256"],
+                trace = self.path(f"{job[1]}.json")
+                run = self.launch(*job, "--epochs", "1", "--timeline", trace)
+                summary = run.finish()
+                self.assertEqual(summary["weights_sha256"],
                                  hash_of_one_device("--epochs", "1"))
                 self.nothing_is_left()
+                self.check_time_of_roles(summary, trace, {
+                    "worker:0" if job is not STAGED else "stage:0",
+                    "worker:1" if job is not STAGED else "stage:1"})
                 copies = [glob.glob(f"{self.sshd.home(host)}/.cache/troupe/*")
                           for host in (1, 2)]
                 self.assertEqual([len(x) for x in copies], [1, 1])
+
+    def check_time_of_roles(self, summary, trace, roles):
+        """What recorders of all hosts had has come."""
+        ledger = summary["ledger"]
+        self.assertLessEqual(roles, set(ledger["roles"]))
+        for role, spent in ledger["roles"].items():
+            self.assertAlmostEqual(sum(spent.values()) / ledger["seconds"], 1,
+                                   delta=0.005, msg=role)
+            self.assertGreater(spent["compute"], 0, role)
+            self.assertLess(spent["unrecorded"], 0.01, role)
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        began = {x["pid"]: x["ts"] for x in events if x["ph"] == "X"}
+        self.assertGreaterEqual(len(began), len(roles))
 
     def test_roles_are_where_the_dry_run_says(self):
         said = subprocess.run(
@@ -170,7 +194,7 @@ class LaunchHosts(OwnFolder):
         self.assertEqual(summary["weights_sha256"], hash_of_one_device(
             "--epochs", "0", "--steps", str(summary["steps"])))
         self.assertTrue(os.path.exists(self.path("w")))
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_an_agent_told_before_its_roles_begin_tells_them(self):
         run = self.launch(*MIRRORED, *ENDLESS)
@@ -188,7 +212,7 @@ class LaunchHosts(OwnFolder):
         self.assertEqual(summary["recoveries"], [])
         self.assertEqual(summary["weights_sha256"], hash_of_one_device(
             "--epochs", "0", "--steps", str(summary["steps"])))
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_ctrl_z_stops_all_hosts(self):
         def states():
@@ -332,7 +356,7 @@ class LaunchHosts(OwnFolder):
                 time.sleep(wait_s)
             run.process.kill()
             run.process.wait()
-            self.nothing_is_left()
+            self.nothing_is_left(flights=True)
 
     def test_launchers_killed_at_random_moments_leave_nothing(self):
         """But a folder with what the last one kept (flags, journal, flight
@@ -355,20 +379,22 @@ class LaunchHosts(OwnFolder):
             steps += self.step(run) > 0
             run.process.kill()
             run.process.wait()
-            self.nothing_is_left()
+            self.nothing_is_left(flights=True)
             for host in (1, 2):
                 self.assertEqual(self.sshd.memory_files(host), [])
             kept = files()
-            self.assertLessEqual(len({os.path.dirname(x) for x in kept
-                                      if "/flight/" not in x}), 1, kept)
+            folders = {os.path.dirname(x) for x in kept}
+            self.assertLessEqual(len({x for x in folders if "/run-" in x}), 1)
+            self.assertLessEqual(
+                len({x for x in folders if "/flight-" in x}), 4)
             for file in kept:
-                self.assertRegex(file, r"/state/troupe/run-[^/]+/(job\.toml|"
-                                 r"journal\.db.*|flight/.*)$")
+                self.assertRegex(file, r"/state/troupe/(flight-[^/]+/[^/]+|"
+                                 r"run-[^/]+/(job\.toml|journal\.db.*))$")
             run.__exit__()
         with Run(*JOB, *MIRRORED, "--epochs", "1", "--processes",
                  environment=own) as run:
             run.finish()
-        self.assertEqual(files(), [])
+        self.assertEqual([x for x in files() if "/flight-" not in x], [])
         print(f"\n  {KILLS} kills, {steps} of them of runs that trained", end="",
               file=sys.stderr)
 

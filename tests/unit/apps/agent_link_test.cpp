@@ -1,10 +1,15 @@
+#include "actors/process/brought_flight.hpp"
+#include "actors/process/flight_recorder.hpp"
 #include "apps/launch/agent_link.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -208,13 +213,69 @@ BOOST_AUTO_TEST_CASE(an_answer_about_other_ways_is_no_answer) {
   for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
     std::this_thread::sleep_for(20ms);
   BOOST_REQUIRE(bench.link->is_here());
-  bench.link->try_ways({"10.0.0.2:1"});
-  bench.link->try_ways({"10.0.0.3:1"});
+  bench.link->try_ways({}, {"10.0.0.2:1"});
+  bench.link->try_ways({}, {"10.0.0.3:1"});
   for (int i = 0; i < 1000 && !bench.link->ways(); ++i)
     std::this_thread::sleep_for(20ms);
   BOOST_REQUIRE(bench.link->ways());
   BOOST_REQUIRE(bench.link->ways()->size() == 1u);
   BOOST_TEST(bench.link->ways()->front().why == "silent");
+}
+
+BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
+  namespace fs = std::filesystem;
+  const auto folder = fs::temp_directory_path()
+                      / ("troupe-brought-" + std::to_string(::getpid()));
+  fs::create_directory(folder);
+  std::string text, name;
+  int64_t there = 0;
+  {
+    FlightRecorder recorder{folder.string(), "worker:3"};
+    const auto now = SteadyClock::now();
+    recorder.record(Activity::compute, now, now + 5us, 7);
+    const auto file = fs::directory_iterator{folder}->path();
+    name = file.filename().string();
+    text = text_of_flight(file.string());
+    there = read_flight(file.string()).to_unix_ns;
+    fs::remove(file);
+  }
+  BOOST_REQUIRE(text.size() > 8u);
+  const auto flight = [&](const std::string& called, const std::string& part,
+                          const std::string& last) {
+    return R"(echo '{"is":"flight","name":")" + called + R"(","last":)" + last
+           + R"(,"text":")" + part + R"("}'; )";
+  };
+  // Its clock is an hour behind.
+  Bench bench{
+    std::string{here} + R"(while read -r line; do case "$line" in )"
+    + R"(*'"do":"clock"'*) asked=${line#*\"asked_ns\":}; asked=${asked%%,*}; )"
+      R"(echo "{\"is\":\"clock\",\"asked_ns\":$asked,\"unix_ns\":)"
+      R"($(($(date +%s%N) - 3600000000000))}";; )"
+      R"(*'"do":"flights"'*) )"
+    + flight("../worker-3.flight", text, "true") + flight(name, "~", "true")
+    + flight(name, text.substr(0, 8), "false")
+    + flight(name, text.substr(8), "true")
+    + R"(echo '{"is":"flights"}';; esac; done)"};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_REQUIRE(bench.link->is_here());
+  bench.link->bring_flights(folder.string());
+  for (int i = 0; i < 1000 && !bench.link->has_brought(); ++i)
+    std::this_thread::sleep_for(20ms);
+  const auto flights = read_flights(folder.string());
+  const auto count = std::distance(fs::directory_iterator{folder}, {});
+  fs::remove_all(folder);
+  BOOST_TEST(count == 1);
+  BOOST_TEST(flights.passed_over == 0u);
+  BOOST_REQUIRE(flights.all.size() == 1u);
+  BOOST_TEST(flights.all[0].role == "worker:3");
+  BOOST_REQUIRE(flights.all[0].spans.size() == 1u);
+  BOOST_TEST(flights.all[0].spans[0].step == 7u);
+  const auto moved = flights.all[0].to_unix_ns - there;
+  constexpr int64_t second = 1'000'000'000;
+  BOOST_TEST(std::abs(moved - 3'600 * second) < 10 * second);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_asks_again_for_the_program_gets_it_once) {
