@@ -233,7 +233,9 @@ BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
     FlightRecorder recorder{folder.string(), "worker:3"};
     const auto now = SteadyClock::now();
     recorder.record(Activity::compute, now, now + 5us, 7);
-    const auto file = fs::directory_iterator{folder}->path();
+    const auto file = fs::directory_iterator {
+      folder
+      } -> path();
     name = file.filename().string();
     text = text_of_flight(file.string());
     there = read_flight(file.string()).to_unix_ns;
