@@ -40,7 +40,8 @@ struct Reach {
 Reach reach_host(const Endpoint& where, std::chrono::milliseconds deadline);
 
 /// The same, and whether a packet gets there that is as large as both ends
-/// believe the way to take. Whoever listens there has to throw away what comes.
+/// believe the way to take, for which there is `deadline` once more. Whoever
+/// listens there has to throw away what comes.
 Reach reach_with_large_packets(const Endpoint& where,
                                std::chrono::milliseconds deadline);
 

@@ -26,6 +26,8 @@ struct RunResult {
   std::string line;    ///< of a failure; otherwise what was saved
   std::string summary; ///< JSON; empty on failure
   bool lost = false;   ///< the coordinator is, and did not tell an end
+  /// What recorders of other hosts kept is here, as far as there are any.
+  bool all_recorded = true;
 };
 
 /// Where a run is told about its progress; called on the caller's thread.

@@ -138,9 +138,13 @@ std::optional<EarlierTime> summed(const Flight& flight) {
   return out;
 }
 
-/// Removes earlier lives of a role beyond those that are kept. Returns what is
-/// known of all that were; of no length: nothing.
-EarlierTime remove_old(const std::string& folder, const std::string& name) {
+/// Earlier lives of a role beyond those that are kept.
+struct OldLives {
+  std::vector<fs::path> files; ///< to be removed
+  EarlierTime known; ///< of these and of those before; of no length: nothing
+};
+
+OldLives old_lives_of(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   std::vector<std::pair<fs::file_time_type, fs::path>> lives;
   for (const auto& entry : fs::directory_iterator{folder, ignored})
@@ -149,6 +153,7 @@ EarlierTime remove_old(const std::string& folder, const std::string& name) {
         && file.find('-', name.size() + 1) == std::string::npos)
       lives.emplace_back(entry.last_write_time(ignored), entry.path());
   std::ranges::sort(lives);
+  OldLives out;
   std::optional<EarlierTime> known;
   const auto read = [](const fs::path& path) -> std::optional<Flight> {
     try {
@@ -158,8 +163,11 @@ EarlierTime remove_old(const std::string& folder, const std::string& name) {
     }
   };
   if (lives.size() > FlightRecorder::earlier_lives)
-    if (const auto newest = read(lives.back().second))
-      known = newest->lives_before;
+    for (auto life = lives.rbegin(); life != lives.rend(); ++life)
+      if (const auto newest = read(life->second)) {
+        known = newest->lives_before;
+        break; // one that died as it began has no head
+      }
   for (size_t i = 0; i + FlightRecorder::earlier_lives < lives.size(); ++i) {
     const auto flight = read(lives[i].second);
     if (const auto life = flight ? summed(*flight) : std::nullopt) {
@@ -168,9 +176,10 @@ EarlierTime remove_old(const std::string& folder, const std::string& name) {
       else
         known = life;
     }
-    fs::remove(lives[i].second, ignored);
+    out.files.push_back(lives[i].second);
   }
-  return known.value_or(EarlierTime{});
+  out.known = known.value_or(EarlierTime{});
+  return out;
 }
 
 } // namespace
@@ -204,7 +213,7 @@ FlightRecorder::FlightRecorder(const std::string& folder,
                                const std::string& role) {
   std::error_code failure;
   fs::create_directories(folder, failure);
-  const auto lives_before = remove_old(folder, name_of(role));
+  const auto old = old_lives_of(folder, name_of(role));
   const auto own = folder + '/' + name_of(role) + '-'
                    + std::to_string(::getpid());
   std::string path;
@@ -224,7 +233,7 @@ FlightRecorder::FlightRecorder(const std::string& folder,
   char host[HOST_NAME_MAX + 1] = {};
   ::gethostname(host, sizeof host - 1);
   put(host, head.host);
-  head.lives_before = lives_before;
+  head.lives_before = old.known;
   int code = ::posix_fallocate(file_, 0, static_cast<off_t>(file_size));
   if (code == 0
       && ::pwrite(file_, &head, sizeof head, 0)
@@ -235,6 +244,8 @@ FlightRecorder::FlightRecorder(const std::string& folder,
     fs::remove(path, failure);
     throw InputError("flight recorder " + path + ": " + reason_of(code));
   }
+  for (const auto& file : old.files) // what they knew is written
+    fs::remove(file, failure);
 }
 
 FlightRecorder::~FlightRecorder() {

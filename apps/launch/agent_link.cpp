@@ -27,6 +27,7 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kept_words = 20;
+constexpr int enough_clocks = 8;
 constexpr size_t max_word = 300; ///< bytes of what a host says
 constexpr std::chrono::milliseconds write_patience{500};
 
@@ -194,12 +195,46 @@ std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {
   return ways_;
 }
 
+void AgentLink::ask_clock() {
+  const std::lock_guard guard{mutex_};
+  clocks_ = 0;
+  say_clock();
+}
+
+bool AgentLink::knows_clock() const {
+  const std::lock_guard guard{mutex_};
+  return clocks_ == enough_clocks || state_ != State::here;
+}
+
+/// `mutex_` is held.
+void AgentLink::say_clock() {
+  asked_clock_ = Clock::now();
+  say({{"do", "clock"}});
+}
+
+/// The quickest answer tells best. `mutex_` is held.
+void AgentLink::take_clock(const Json& message) {
+  constexpr int64_t furthest_ns = int64_t{1} << 61;
+  if (clocks_ == enough_clocks)
+    return;
+  const std::chrono::nanoseconds round_trip{Clock::now() - asked_clock_};
+  const auto there = std::clamp(message.at("unix_ns").get<int64_t>(),
+                                int64_t{0}, furthest_ns);
+  if (clocks_ == 0 || round_trip < round_trip_) {
+    const std::chrono::nanoseconds here{
+      std::chrono::system_clock::now().time_since_epoch()};
+    round_trip_ = round_trip;
+    behind_ns_ = (here - round_trip / 2).count() - there;
+  }
+  if (++clocks_ < enough_clocks)
+    say_clock();
+}
+
 void AgentLink::bring_flights(const std::string& folder) {
   const std::lock_guard guard{mutex_};
   flights_ = folder;
   brought_ = state_ != State::here;
-  clocks_ = 0;
-  ask_clock();
+  say({{"do", "flights"}});
 }
 
 bool AgentLink::has_brought() const {
@@ -207,32 +242,9 @@ bool AgentLink::has_brought() const {
   return brought_ || state_ != State::here;
 }
 
-/// `mutex_` is held.
-void AgentLink::ask_clock() {
-  const std::chrono::nanoseconds now{Clock::now().time_since_epoch()};
-  say({{"do", "clock"}, {"asked_ns", now.count()}});
-}
-
-/// The quickest answer tells best. `mutex_` is held.
-void AgentLink::take_clock(const Json& message) {
-  constexpr int enough = 8;
-  constexpr int64_t furthest_ns = int64_t{1} << 61;
-  if (flights_.empty() || clocks_ == enough)
-    return;
-  const std::chrono::nanoseconds now{Clock::now().time_since_epoch()};
-  const auto round_trip = now.count() - message.at("asked_ns").get<int64_t>();
-  const auto there = std::clamp(message.at("unix_ns").get<int64_t>(),
-                                int64_t{0}, furthest_ns);
-  if (clocks_ == 0 || round_trip < round_trip_ns_) {
-    const std::chrono::nanoseconds here{
-      std::chrono::system_clock::now().time_since_epoch()};
-    round_trip_ns_ = round_trip;
-    behind_ns_ = here.count() - round_trip / 2 - there;
-  }
-  if (++clocks_ < enough)
-    ask_clock();
-  else
-    say({{"do", "flights"}});
+bool AgentLink::has_brought_all() const {
+  const std::lock_guard guard{mutex_};
+  return !stays_there_ && (brought_ || !here_);
 }
 
 /// A host may say anything. `mutex_` is held.
@@ -255,8 +267,10 @@ void AgentLink::take_flight(const Json& message) {
   auto host = options_.name;
   std::ranges::replace_if(host, std::not_fn(is_plain), '_');
   try { // no role's own recorder is called so
-    write_flight(whole, flights_ + "/from-" + host + '-' + name, behind_ns_);
-  } catch (const InputError&) { // the ledger does without
+    write_flight(whole, flights_ + '/' + brought_prefix + host + '-' + name,
+                 behind_ns_);
+  } catch (const InputError&) {
+    stays_there_ = true;
   }
 }
 
@@ -341,7 +355,13 @@ void AgentLink::pause(bool stands) {
 void AgentLink::end() {
   const std::lock_guard guard{mutex_};
   over_ = true;
-  say({{"do", "end"}});
+  if (!flights_.empty() && !brought_ && child_ > 0) {
+    // It would be heard of once all of them are here: who is cut off ends by
+    // itself, and keeps them.
+    options_.processes->signal(child_, SIGKILL);
+    return;
+  }
+  say({{"do", "end"}, {"keep", flights_.empty() || stays_there_}});
 }
 
 void AgentLink::on_line(const std::string& said) {
@@ -474,6 +494,7 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
   std::unique_lock guard{mutex_};
   const bool was_here = state_.exchange(State::down) == State::here;
   child_ = 0;
+  stays_there_ = stays_there_ || was_here;
   failure_ = was_here
                ? "the connection to " + options_.name + " ended with "
                    + exit.describe()

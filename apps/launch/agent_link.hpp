@@ -21,6 +21,9 @@
 
 namespace troupe {
 
+/// How files begin that recorders of other hosts have kept.
+inline constexpr const char* brought_prefix = "from-";
+
 /// A host elsewhere, by way of its agent (node_agent.hpp): the standard input
 /// and output of a child, ssh's or the agent itself. Both sides write a JSON
 /// object a line. To the agent, by "do":
@@ -28,20 +31,25 @@ namespace troupe {
 ///     listen address          opens a port that others may try
 ///     try    id, at, doors    connects to each HOST:PORT of a list; doors:
 ///                             which of them were opened to be tried
-///     start  id, role, coordinator, arguments; what follows --flight is for
-///                             it to say, unless that is "none"
-///     clock  asked_ns · flights       answered at once · by what recorders
-///     have signed id, certificate  answers "asks" kill   id · forget role ·
-///     pause stands · alive · end
+///     start  id, role, coordinator, arguments
+///                             what follows --flight is for it to say, unless
+///                             that is "none"
+///     signed id, certificate  answers "asks"
+///     clock                   is answered at once
+///     flights                 brings what recorders have
+///     end    keep             keep: what recorders have stays there
+///     kill   id · forget role · pause stands · alive
 ///
 /// and from it, by "is":
 ///
 ///     here    version, host, time_s, address, client   it begins
 ///     listens at | why · tried id, ways
-///     clock asked_ns, unix_ns · flight name, last, text · flights
+///     clock   unix_ns
+///     flight  name, last, text   a part of a file; flights: that was all
 ///     leaves                  it was told to end, and its roles are told
 ///     asks    id, request     a key for that role was made, and is to be
-///     signed line    id, text · ended id, how, …
+///                             signed
+///     line    id, text · ended id, how, …
 ///
 /// A connection that is lost ends all roles there; the next one that is started
 /// connects again. Thread-safe.
@@ -113,10 +121,16 @@ public:
                 const std::vector<std::string>& doors);
   std::optional<std::vector<Way>> ways() const;
 
+  /// Asks what time it is there, some times; knows_clock() once that is known,
+  /// or nobody is there.
+  void ask_clock();
+  bool knows_clock() const;
   /// Has the files of recorders there written to a folder of this machine, by
-  /// this one's clock; has_brought() once they are, or none will come.
+  /// this one's clock; has_brought() once they are, or none will come, and
+  /// has_brought_all() if nothing stayed there.
   void bring_flights(const std::string& folder);
   bool has_brought() const;
+  bool has_brought_all() const;
 
   uint64_t start(Order order) override;
   void kill(uint64_t number) override;
@@ -140,7 +154,7 @@ private:
   };
 
   void connect();
-  void ask_clock();
+  void say_clock();
   void take_clock(const nlohmann::json& message);
   void take_flight(const nlohmann::json& message);
   void say(const nlohmann::json& message);
@@ -171,11 +185,14 @@ private:
   std::optional<std::vector<Way>> ways_;
   std::string flights_; ///< folder; empty: they were not asked for
   bool brought_ = false;
+  bool stays_there_ =
+    false; ///< something of recorders does, as far as is known
   std::map<std::string, std::string> parts_; ///< of files, by name
   size_t taken_ = 0;                         ///< files
   int clocks_ = 0;                           ///< answers
-  int64_t round_trip_ns_ = 0;                ///< the shortest
-  int64_t behind_ns_ = 0; ///< that host's clock, as that one tells
+  std::chrono::steady_clock::time_point asked_clock_;
+  std::chrono::nanoseconds round_trip_{}; ///< the shortest
+  int64_t behind_ns_ = 0;                 ///< that host's clock
   uint64_t next_ = 1;
   std::map<uint64_t, Running> running_;
 };

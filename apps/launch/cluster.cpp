@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -36,6 +37,7 @@ constexpr std::chrono::seconds ways_deadline{3};
 constexpr milliseconds end_deadline{2'000};
 /// A megabyte a role at most, packed, by ssh.
 constexpr std::chrono::seconds flights_deadline{10};
+constexpr milliseconds clocks_deadline{1'000};
 /// Once there are as many hosts as are needed, others have so long to be among
 /// the first.
 constexpr milliseconds for_others{2'000};
@@ -821,13 +823,29 @@ std::map<RoleId, std::string> Cluster::places() {
   return out;
 }
 
-void Cluster::bring_flights(const std::string& folder) {
+/// First all clocks, as answers wait behind what others bring.
+bool Cluster::bring_flights(const std::string& folder) {
+  using Clock = std::chrono::steady_clock;
+  std::error_code failure;
+  // Of an earlier run, whose recorders had the same folder.
+  for (const auto& entry : std::filesystem::directory_iterator{folder, failure})
+    if (entry.path().filename().string().starts_with(brought_prefix))
+      std::filesystem::remove(entry.path(), failure);
+  const auto wait = [&](auto over, milliseconds deadline) {
+    const auto end = Clock::now() + deadline;
+    while (!std::ranges::all_of(links_, over) && Clock::now() < end)
+      std::this_thread::sleep_for(look_period);
+  };
+  for (const auto& link : links_)
+    link->ask_clock();
+  wait(&AgentLink::knows_clock, clocks_deadline);
   for (const auto& link : links_)
     link->bring_flights(folder);
-  const auto end = std::chrono::steady_clock::now() + flights_deadline;
-  while (!std::ranges::all_of(links_, &AgentLink::has_brought)
-         && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(look_period);
+  wait(&AgentLink::has_brought, flights_deadline);
+  bool all = true;
+  for (const auto& link : links_)
+    all = link->has_brought_all() && all;
+  return all;
 }
 
 void Cluster::pause(bool stands) {

@@ -43,7 +43,7 @@ public:
   std::map<RoleId, std::string> places() override;
   std::string wish() override;
   std::vector<std::string> take_notes() override;
-  void bring_flights(const std::string& folder) override;
+  bool bring_flights(const std::string& folder) override;
   void pause(bool stands) override;
   void revoked(const MemberName& name, int64_t until) override;
   void end() override;

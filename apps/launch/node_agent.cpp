@@ -153,7 +153,7 @@ public:
       pollfd input{STDIN_FILENO, POLLIN, 0};
       ::poll(&input, 1, look_ms);
       if (!interrupt.reason().empty() && is_done_after_signal())
-        return end(false);
+        break;
       if (input.revents == 0) {
         if (!stands_ && Clock::now() - heard > silence_deadline)
           Report::leave();
@@ -172,18 +172,13 @@ public:
         obey(Json::parse(line));
       }
     }
-    return end(true);
-  }
-
-private:
-  /// What recorders have goes with the run, unless nobody came for it.
-  int end(bool told) {
     processes_->wait_all(end_deadline_ms);
-    if (!told && recorders_)
+    if (keeps_ && recorders_)
       recorders_->keep();
     return 0;
   }
 
+private:
   /// A host that goes down tells its agent and their roles at once: these hand
   /// over, and the job may end. Whoever is not told yet is told now, and who
   /// begins later then; by SIGHUP, of which a second one ends nothing at once.
@@ -223,15 +218,15 @@ private:
     else if (wish == "forget")
       roles_.forget(parse_role(message.at("role")));
     else if (wish == "clock")
-      report_({{"is", "clock"},
-               {"asked_ns", message.at("asked_ns")},
-               {"unix_ns", unix_ns()}});
+      report_({{"is", "clock"}, {"unix_ns", unix_ns()}});
     else if (wish == "flights")
       bring_flights();
     else if (wish == "pause")
       processes_->pause(stands_ = message.at("stands"));
-    else if (wish == "end")
+    else if (wish == "end") {
       over_ = true;
+      keeps_ = message.at("keep");
+    }
   }
 
   /// All files of recorders, in parts that lines have room for.
@@ -395,6 +390,7 @@ private:
   std::set<uint64_t> told_; ///< of a signal, by id
   bool leaves_ = false;     ///< it was told to end, and has said so
   bool over_ = false;
+  bool keeps_ = true; ///< what recorders have, as nobody has come for it
   std::shared_ptr<ChildProcesses> processes_;
   LocalProcesses roles_;
   std::vector<std::future<void>> tries_; ///< last: they use what is above

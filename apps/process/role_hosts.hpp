@@ -35,8 +35,9 @@ public:
   virtual std::string wish() { return {}; }
   virtual std::vector<std::string> take_notes() { return {}; }
   /// Has what the hosts' flight recorders keep written to a folder of this
-  /// machine; waits for it, not for long.
-  virtual void bring_flights(const std::string& folder) = 0;
+  /// machine; waits for it, not for long. Returns whether that is all of the
+  /// run's; what does not come stays there.
+  virtual bool bring_flights(const std::string& folder) = 0;
   /// All roles stand still, or go on.
   virtual void pause(bool stands) = 0;
   /// What that member was given until then holds no longer.

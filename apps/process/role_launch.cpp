@@ -256,7 +256,7 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   if (hosts) {
     result.line = with_host(result.line, *hosts);
     if (!run.flight.empty())
-      hosts->bring_flights(run.flight);
+      result.all_recorded = hosts->bring_flights(run.flight);
     hosts->end();
   }
   return result;

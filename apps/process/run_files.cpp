@@ -72,7 +72,8 @@ void write_run_files(const Settings& settings, const std::string& flight,
     return;
   auto json = nlohmann::ordered_json::parse(result.summary);
   json["command"] = command_of(settings);
-  result.summary = with_ledger(summary_text(json), flight, run);
+  result.summary = with_ledger(summary_text(json), flight, run,
+                               result.all_recorded);
   write(
     "summary", settings.summary, [&] { return result.summary; }, result);
   write(

@@ -30,14 +30,16 @@ double seconds(int64_t ns) {
 } // namespace
 
 std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
-                                             TimeSpan run) {
+                                             TimeSpan run, bool all_came) {
   std::map<std::string, std::vector<const Flight*>> roles;
-  std::map<std::string, EarlierTime> before; // what the newest life knows
+  // What the newest life on a host knows, by host.
+  std::map<std::string, std::map<std::string, EarlierTime>> before;
   for (const auto& flight : flights) {
     if (!flight.spans.empty())
       roles[flight.role].push_back(&flight);
     if (const auto& lives = flight.lives_before)
-      if (auto& known = before[flight.role]; lives->span.end > known.span.end)
+      if (auto& known = before[flight.role][flight.host];
+          lives->span.end > known.span.end)
         known = *lives;
   }
   std::map<std::string, TimeLedger> out;
@@ -48,14 +50,16 @@ std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
     std::vector<RoleLife> lives;
     for (const auto* flight : own)
       lives.push_back(life_of(*flight));
-    if (const auto found = before.find(role); found != before.end()) {
+    if (!all_came)
+      lives.front().whole = false;
+    for (const auto& [host, known] : before[role]) {
       // Some of them, or all, may have been of an earlier run.
       RoleLife gone;
-      gone.earlier = found->second;
-      if (gone.earlier->span.begin < run.begin)
-        lives.front().whole = false;
-      else
+      gone.earlier = known;
+      if (known.span.begin >= run.begin)
         lives.push_back(std::move(gone));
+      else if (known.span.end > run.begin)
+        lives.front().whole = false;
     }
     out[role] = time_ledger(lives, run);
   }
@@ -63,7 +67,7 @@ std::map<std::string, TimeLedger> ledgers_of(const std::vector<Flight>& flights,
 }
 
 std::string with_ledger(const std::string& summary, const std::string& folder,
-                        TimeSpan run) {
+                        TimeSpan run, bool all_came) {
   if (folder.empty() || summary.empty())
     return summary;
   Flights flights;
@@ -73,7 +77,7 @@ std::string with_ledger(const std::string& summary, const std::string& folder,
     return summary; // nobody got as far as to record anything
   }
   nlohmann::ordered_json roles = nlohmann::ordered_json::object();
-  for (const auto& [role, ledger] : ledgers_of(flights.all, run))
+  for (const auto& [role, ledger] : ledgers_of(flights.all, run, all_came))
     for (size_t cause = 0; cause < time_causes; ++cause)
       roles[role][to_string(static_cast<TimeCause>(cause))] =
         seconds(ledger[cause]);

@@ -235,7 +235,8 @@ std::string other_format(uint64_t beginning) {
   };
   if (begins_with("PK\x03\x04"))
     return "torch.save or Keras (a zip archive)";
-  if (begins_with("\x80\x02"))
+  const auto protocol = beginning >> 8 & 0xff;
+  if ((beginning & 0xff) == 0x80 && protocol >= 2 && protocol <= 5)
     return "pickle, or an older torch.save";
   if (begins_with("\x89HDF"))
     return "HDF5, as Keras has it";

@@ -86,7 +86,7 @@ class LaunchElastic(LaunchHosts):
         self.goes_on(run)
         self.end(run)
         wait_for(lambda: not list(self.sshd.processes(1)), "old roles end", 60)
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_a_host_that_others_do_not_reach_is_not_taken(self):
         """It was taken: only whether it reaches them was tried."""
@@ -146,7 +146,7 @@ class LaunchElastic(LaunchHosts):
         self.goes_on(run)
         summary = self.end(run)
         self.assertEqual(summary["recoveries"], [])
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_workers_that_a_user_removes_stay_away(self):
         """Others were added for them at once."""
@@ -174,7 +174,7 @@ class LaunchElastic(LaunchHosts):
         self.goes_on(run, 400)
         self.assertEqual(len(self.on(1, 2, 3)), 5, self.on(1, 2, 3))
         self.end(run)
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_too_few_hosts_and_jobs_that_keep_theirs_are_one_line(self):
         self.hosts.unplug(2)

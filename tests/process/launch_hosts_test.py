@@ -6,6 +6,7 @@ line for what ssh or the network refuses."""
 import functools
 import glob
 import json
+import math
 import os
 import random
 import re
@@ -133,14 +134,19 @@ class LaunchHosts(OwnFolder):
         ledger = summary["ledger"]
         self.assertLessEqual(roles, set(ledger["roles"]))
         for role, spent in ledger["roles"].items():
-            self.assertAlmostEqual(sum(spent.values()) / ledger["seconds"], 1,
-                                   delta=0.005, msg=role)
             self.assertGreater(spent["compute"], 0, role)
+            self.assertGreaterEqual(spent["idle"], -0.01, role)
             self.assertLess(spent["unrecorded"], 0.01, role)
         with open(trace) as file:
             events = json.load(file)["traceEvents"]
-        began = {x["pid"]: x["ts"] for x in events if x["ph"] == "X"}
+        began = {}
+        for event in events:
+            if event["ph"] == "X":
+                began[event["pid"]] = min(event["ts"],
+                                          began.get(event["pid"], math.inf))
         self.assertGreaterEqual(len(began), len(roles))
+        # All began at about the same time, by one clock.
+        self.assertLess(max(began.values()) - min(began.values()), 30e6)
 
     def test_roles_are_where_the_dry_run_says(self):
         said = subprocess.run(

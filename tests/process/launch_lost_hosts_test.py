@@ -1,6 +1,6 @@
 """`troupe launch` and hosts that drop off the network: their roles end by
 themselves, and the run goes on with them once they are back; launchers that are
-killed at any moment leave nothing anywhere."""
+killed at any moment leave nothing but what recorders have."""
 # nightly
 # ctest: TIMEOUT 1800
 
@@ -29,7 +29,7 @@ class LaunchLostHosts(LaunchHosts):
         # Nobody can tell it: an agent hears nothing for half a minute.
         wait_for(lambda: not list(self.sshd.processes(2)), "the roles end", 60)
         self.hosts.plug(2)
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_a_host_that_comes_back_is_used_again(self):
         run = self.launch(*SERVED, *ENDLESS)
@@ -45,7 +45,7 @@ class LaunchLostHosts(LaunchHosts):
         self.wait_for_step(run, self.step(run) + 40)
         run.process.send_signal(signal.SIGTERM)
         run.finish(143)
-        self.nothing_is_left()
+        self.nothing_is_left(flights=True)
 
     def test_launchers_are_killed_at_random_moments(self):
         draw = random.Random(SEED)
@@ -55,7 +55,7 @@ class LaunchLostHosts(LaunchHosts):
                 time.sleep(draw.uniform(0, 4))
                 run.process.kill()
                 run.process.wait()
-                self.nothing_is_left()
+                self.nothing_is_left(flights=True)
 
 
 def load_tests(loader, *_):

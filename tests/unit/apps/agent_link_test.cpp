@@ -248,21 +248,23 @@ BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
            + R"(,"text":")" + part + R"("}'; )";
   };
   // Its clock is an hour behind.
-  Bench bench{
-    std::string{here} + R"(while read -r line; do case "$line" in )"
-    + R"(*'"do":"clock"'*) asked=${line#*\"asked_ns\":}; asked=${asked%%,*}; )"
-      R"(echo "{\"is\":\"clock\",\"asked_ns\":$asked,\"unix_ns\":)"
-      R"($(($(date +%s%N) - 3600000000000))}";; )"
-      R"(*'"do":"flights"'*) )"
-    + flight("../worker-3.flight", text, "true") + flight(name, "~", "true")
-    + flight(name, text.substr(0, 8), "false")
-    + flight(name, text.substr(8), "true")
-    + R"(echo '{"is":"flights"}';; esac; done)"};
+  Bench bench{std::string{here} + R"(while read -r line; do case "$line" in )"
+              + R"(*'"do":"clock"'*) echo "{\"is\":\"clock\",\"unix_ns\":)"
+                R"($(($(date +%s%N) - 3600000000000))}";; )"
+                R"(*'"do":"flights"'*) )"
+              + flight("../worker-3.flight", text, "true")
+              + flight(name, "~", "true")
+              + flight(name, text.substr(0, 8), "false")
+              + flight(name, text.substr(8), "true")
+              + R"(echo '{"is":"flights"}';; esac; done)"};
   bench.link->begin();
   std::string why;
   for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
     std::this_thread::sleep_for(20ms);
   BOOST_REQUIRE(bench.link->is_here());
+  bench.link->ask_clock();
+  for (int i = 0; i < 1000 && !bench.link->knows_clock(); ++i)
+    std::this_thread::sleep_for(20ms);
   bench.link->bring_flights(folder.string());
   for (int i = 0; i < 1000 && !bench.link->has_brought(); ++i)
     std::this_thread::sleep_for(20ms);
@@ -270,6 +272,7 @@ BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
   const auto count = std::distance(fs::directory_iterator{folder}, {});
   fs::remove_all(folder);
   BOOST_TEST(count == 1);
+  BOOST_TEST(!bench.link->has_brought_all()); // one came damaged
   BOOST_TEST(flights.passed_over == 0u);
   BOOST_REQUIRE(flights.all.size() == 1u);
   BOOST_TEST(flights.all[0].role == "worker:3");

@@ -82,6 +82,11 @@ BOOST_AUTO_TEST_CASE(what_is_no_longer_kept_is_not_called_a_start) {
   BOOST_TEST(booked(later, TimeCause::unrecorded) == 50);
   BOOST_TEST(booked(later, TimeCause::start) == 0);
   BOOST_TEST(booked(later, TimeCause::recovery) == 180);
+  // Of the run before alone: nothing of this one is missing.
+  BOOST_TEST(booked(three({95, 400}), TimeCause::unrecorded) == 0);
+  // A host was lost with what it had.
+  const auto some = ledgers_of({life(100)}, {0, 400}, false).at("worker:0");
+  BOOST_TEST(booked(some, TimeCause::unrecorded) == 110);
   std::vector<Span> full;
   for (uint64_t i = 0; i < FlightRecorder::capacity; ++i)
     full.push_back({100 + i, 101 + i, 1, Activity::compute});

@@ -320,6 +320,7 @@ BOOST_AUTO_TEST_CASE(what_other_programs_save_is_told_by_its_name) {
   for (const auto& [beginning, format] :
        {std::pair{std::string{"PK\x03\x04"}, "torch.save"},
         {std::string{"\x80\x02\x8a\x0a"}, "pickle"},
+        {std::string{"\x80\x04\x95\x40"}, "pickle"},
         {std::string{"\x89HDF\r\n\x1a\n"}, "HDF5"}}) {
     put(folder.file(), beginning + std::string(200, '~'));
     refuses(folder.file(), format);
