@@ -1,30 +1,31 @@
 """A step of a run that all look at, beside one of a run that nobody looks at:
-with flight recorders, timeline, TensorBoard, Prometheus that scrapes and a page
-that asks, against none of these. By turns; the medians of the pairs count, by the
-clock and by what all processes of the run take of the cores, which other work
-beside does not lengthen."""
+with flight recorders, logs, timeline, TensorBoard, a report, Prometheus that
+scrapes and a page that asks, against none of these, nor the recorders that a run
+has where nobody asks for them (--flight none). The medians of the pairs count: by
+the clock by turns; and by what all processes of a run take of the cores, of two
+runs side by side, since other work lengthens that as well."""
 # nightly
-# ctest: TIMEOUT 900 RUN_SERIAL TRUE
+# ctest: TIMEOUT 1800 RUN_SERIAL TRUE
 
 import os
 import statistics
 import sys
 import threading
+import time
 import unittest
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "process"))
-from cluster import Run  # noqa: E402: lies there
+from cluster import ENDLESS, Run  # noqa: E402: lies there
 from own_folder import OwnFolder  # noqa: E402
 
 ALTERNATIONS = int(os.environ.get("TROUPE_ALTERNATIONS", "20"))
 STEPS = os.environ.get("TROUPE_WATCHED_STEPS", "1500")
 MOST = 1.02
-TICKS = os.sysconf("SC_CLK_TCK")
-JOB = ["--data", "synthetic:digits", "--eval-every", "0", "--epochs", "0",
-       "--steps", STEPS, "--processes", "--seed", "7"]
-PROCESSES = 5 # the launcher and the coordinator, and three roles
+JOB = ["--data", "synthetic:digits", "--eval-every", "0", "--processes",
+       "--seed", "7"]
+FIRST = 50 # step of which the cores' time is looked at
 SERVED = ["--strategy", "parameter_server", "--workers", "2", "--ps", "1"]
 MIRRORED = ["--strategy", "multi_worker_mirrored", "--workers", "3",
             "--virtual-ranks", "3"]
@@ -60,80 +61,105 @@ class Watched:
 
 
 class CoreSeconds:
-    """Of a run's processes, until the first role ends: what the launcher draws
-    after that is no step's."""
+    """Of a run's processes, and of its steps, from one step to a later one: what
+    it takes to start, and what the launcher draws at the end, is no step's."""
 
     def __init__(self, run):
-        self.run, self.used, self.over = run, {}, threading.Event()
-        self.thread = threading.Thread(target=self.look)
-        self.thread.start()
+        self.run = run
+        self.pids = [run.process.pid, *run.children().values()]
+        self.before, self.first = self.taken(), run.step()
 
-    def look(self):
-        roles = set()
-        while not self.over.wait(0.02):
-            pids = [self.run.process.pid, *self.run.children().values()]
-            if roles and not roles <= set(pids):
-                return
-            if len(pids) == PROCESSES:
-                roles = set(pids)
-            for pid in pids:
-                try:
-                    with open(f"/proc/{pid}/stat") as file:
-                        fields = file.read().rsplit(")", 1)[1].split()
-                except OSError:
-                    return
-                self.used[pid] = sum(map(int, fields[11:13])) / TICKS
+    def taken(self):
+        """In seconds by thread."""
+        taken = {}
+        for pid in self.pids:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                    taken[thread] = int(file.read().split()[0]) / 1e9
+        return taken
 
-    def end(self):
-        self.over.set()
-        self.thread.join()
-        return sum(self.used.values())
+    def ms_a_step(self):
+        used = sum(used - self.before.get(thread, 0)
+                   for thread, used in self.taken().items())
+        return 1e3 * used / (self.run.step() - self.first)
 
 
 class WatchedStep(OwnFolder):
-    def step_ms(self, flags, watched):
-        """By the clock, and of the cores; and the weights."""
-        own = []
-        if watched:
-            folder = self.path(f"run-{len(os.listdir(self.folder))}")
-            os.mkdir(folder)
-            own = ["--log-dir", f"{folder}/logs", "--timeline",
-                   f"{folder}/run.trace.json", "--tensorboard",
-                   f"{folder}/board", "--report", f"{folder}/run.html"]
-        with Run(*JOB, *flags, *own) as run:
-            cores = CoreSeconds(run)
+    def own(self, watched):
+        """The flags of a run that all look at, or nobody."""
+        if not watched:
+            return ["--flight", "none"]
+        folder = self.path(f"run-{len(os.listdir(self.folder))}")
+        os.mkdir(folder)
+        return ["--log-dir", f"{folder}/logs", "--timeline",
+                f"{folder}/run.trace.json", "--tensorboard", f"{folder}/board",
+                "--report", f"{folder}/run.html"]
+
+    def clock_ms(self, flags, watched):
+        """A step's; and the weights."""
+        with Run(*JOB, "--epochs", "0", "--steps", STEPS, *flags,
+                 *self.own(watched)) as run:
             asks = None
             try:
                 asks = Watched(run.metrics_address()) if watched else None
                 summary = run.finish()
             finally:
-                used = cores.end()
                 if asks:
                     asks.end()
             if watched:
                 self.assertGreater(asks.asked, 0)
         return (1e3 * summary["plan"]["global_batch"]
-                / summary["samples_per_second"],
-                1e3 * used / summary["steps"], summary["weights_sha256"])
+                / summary["samples_per_second"], summary["weights_sha256"])
+
+    def cores_ms(self, flags, order):
+        """A step's, of a run that nobody looks at and of one beside it that all
+        do: what else these cores have to do lengthens both."""
+        runs = {}
+        try:
+            for watched in order:
+                runs[watched] = Run(*JOB, *ENDLESS, *flags, *self.own(watched))
+            for run in runs.values():
+                run.wait_for_step(FIRST)
+            asks = Watched(runs[True].metrics_address())
+            try:
+                cores = {x: CoreSeconds(run) for x, run in runs.items()}
+                last = FIRST + int(STEPS)
+                while any(run.step() < last for run in runs.values()):
+                    time.sleep(0.5)
+                took = [cores[watched].ms_a_step() for watched in (False, True)]
+            finally:
+                asks.end()
+            self.assertGreater(asks.asked, 0)
+            for run in runs.values():
+                run.end(0)
+        finally:
+            for run in runs.values():
+                run.__exit__()
+        return took
+
+    def check(self, name, what, pairs):
+        """Of pairs of milliseconds; returns the median of their ratios."""
+        off, on = ([x[at] for x in pairs] for at in (0, 1))
+        ratios = [y / x for x, y in pairs]
+        print(f"\n  {name}, {what}: {statistics.median(off):.3f} ms a step,"
+              f" watched {statistics.median(on):.3f}: "
+              f"{statistics.median(ratios):.3f} (median of {len(pairs)}, "
+              f"{min(ratios):.3f} to {max(ratios):.3f}), load "
+              f"{os.getloadavg()[0]:.0f}", end="", file=sys.stderr, flush=True)
+        return statistics.median(ratios)
 
     def compare(self, name, flags):
-        took = {False: [], True: []}
-        hashes = set()
+        hashes, clock, cores = set(), [], []
         for turn in range(ALTERNATIONS):
-            for watched in ((False, True) if turn % 2 == 0 else (True, False)):
-                clock, cores, weights = self.step_ms(flags, watched)
-                took[watched].append((clock, cores))
+            order = (False, True) if turn % 2 == 0 else (True, False)
+            took = {}
+            for watched in order:
+                took[watched], weights = self.clock_ms(flags, watched)
                 hashes.add(weights)
-        ratios = []
-        for at, what in enumerate(("by the clock", "of the cores")):
-            off, on = ([x[at] for x in took[y]] for y in (False, True))
-            pairs = [y / x for x, y in zip(off, on)]
-            ratios.append(statistics.median(pairs))
-            print(f"\n  {name}, {what}: {statistics.median(off):.3f} ms a step,"
-                  f" watched {statistics.median(on):.3f}: {ratios[-1]:.3f} "
-                  f"(median of {ALTERNATIONS}, {min(pairs):.3f} to "
-                  f"{max(pairs):.3f}), load {os.getloadavg()[0]:.0f}", end="",
-                  file=sys.stderr, flush=True)
+            clock.append((took[False], took[True]))
+            cores.append(self.cores_ms(flags, order))
+        ratios = [self.check(name, "by the clock", clock),
+                  self.check(name, "of the cores, side by side", cores)]
         self.assertEqual(len(hashes), 1)
         self.assertLessEqual(max(ratios), MOST)
 
