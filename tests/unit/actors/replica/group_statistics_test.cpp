@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 using namespace troupe;
@@ -232,12 +233,15 @@ BOOST_AUTO_TEST_CASE(nobody_waits_past_the_deadline) {
 // By lengths, which the group compares, or by what the blocks say.
 BOOST_AUTO_TEST_CASE(members_at_different_sums_take_nothing_from_each_other) {
   over_both([](bool streams) {
-    for (const auto& [filled, is_over] :
-         {std::pair{Filled{{0, 1, 2}, {3, 4}, {5}}, false},
-          {{{0, 1, 2}, {3, 4}, {5}}, true},
-          {{{0}, {4}, {5}}, false},
-          {{{0}, {4}, {}}, false},
-          {{{0}, {4}, {}}, true}}) {
+    const std::vector<std::pair<Filled, bool>> cases{
+      {{{0, 1, 2}, {3, 4}, {5}}, false},
+      {{{0, 1, 2}, {3, 4}, {5}}, true},
+      {{{0}, {4}, {5}}, false},
+      {{{0}, {4}, {}}, false},
+      {{{0}, {4}, {}}, true}};
+    for (const auto& one : cases) {
+      const auto& filled = one.first;
+      const bool is_over = one.second;
       Group group{3, streams};
       const auto gone = give_up(3, [&](uint32_t rank) {
         auto own = group.member(filled, rank);
