@@ -23,6 +23,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -33,19 +34,22 @@ sys.path.insert(0, str(HERE.parent / "process"))
 try:
     import numpy
     import pandas
-    import sklearn
-    import tensorflow
-    import torch
-    import webdataset
     from PIL import Image, ImageDraw, ImageFont
-except ImportError as missing:
+    VERSIONS = {name: metadata.version(package) for name, package in (
+        ("scikit-learn", "scikit-learn"), ("tensorflow", "tensorflow-cpu"),
+        ("torch", "torch"), ("webdataset", "webdataset"))}
+except (ImportError, metadata.PackageNotFoundError) as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
 import table_data_test as tables  # noqa: E402: who writes such tables
 
+# TensorFlow and PyTorch each bring an LLVM, of which a process bears one: so
+# each job is a process, and imports the peer that it needs.
+
 TROUPE = os.environ["TROUPE"]
 POINT = 0.005
+BEHIND = 3  # the status of a job's process that is
 ONE = ["--strategy", "one_device", "--quiet", "--seed", "3"]
 behind = []
 
@@ -148,6 +152,7 @@ def ratings(folder):
 
 
 def by_factors(parts, targets):
+    import torch
     torch.manual_seed(1)
     torch.set_num_threads(1)
 
@@ -278,7 +283,7 @@ def folder(place):
 
 
 def records(place):
-    tf = tensorflow
+    import tensorflow as tf
     sets = {}
     for name, seed, count in (("train", 3, 12_000), ("eval", 4, 12_000)):
         images, labels = digits(seed, count)
@@ -304,6 +309,7 @@ def records(place):
 
 
 def tars(place):
+    import webdataset
     for name, seed, count in (("train", 5, 12_000), ("eval", 6, 12_000)):
         images, labels = digits(seed, count)
         with webdataset.ShardWriter(f"{place}/{name}-%03d.tar",
@@ -318,6 +324,8 @@ def tars(place):
 
 
 def by_webdataset(place):
+    import torch
+    import webdataset
     torch.manual_seed(1)
     torch.set_num_threads(1)
 
@@ -355,14 +363,20 @@ def by_webdataset(place):
 def main():
     jobs = {"census": census, "ratings": ratings, "folder": folder,
             "records": records, "tars": tars}
-    print(f"scikit-learn {sklearn.__version__}, tensorflow "
-          f"{tensorflow.__version__}, torch {torch.__version__}, webdataset "
-          f"{webdataset.__version__}\n")
-    print("| | measure | Troupe | peer |\n|---|---|---|---|")
-    for name in sys.argv[1:] or jobs:
+    if sys.argv[1:2] == ["--one"]:
         with tempfile.TemporaryDirectory() as place:
             os.environ["TROUPE_CACHE"] = place + "/cache"
-            jobs[name](place)
+            jobs[sys.argv[2]](place)
+        return BEHIND if behind else 0
+    print(", ".join(f"{name} {x}" for name, x in VERSIONS.items()) + "\n")
+    print("| | measure | Troupe | peer |\n|---|---|---|---|", flush=True)
+    for name in sys.argv[1:] or jobs:
+        done = subprocess.run([sys.executable, __file__, "--one", name],
+                              check=False)
+        if done.returncode == BEHIND:
+            behind.append(name)
+        else:
+            done.check_returncode()
     if behind:
         print("more than half a point behind: " + "; ".join(behind))
     return 1 if behind else 0
