@@ -185,6 +185,7 @@ bool LeafComputer::all_told(Serial& run) {
     for (uint32_t i = 0; i < targets.buckets->runs.size(); ++i)
       tell(run, i);
   run.spoiled = run.spoiled || !losses_are_finite(run.result->leaves);
+  run.erred = run.spoiled;
   if (targets.peers != nullptr) // all compute again or nobody does
     run.spoiled = targets.peers->any(run.spoiled);
   return !run.spoiled;
@@ -225,13 +226,14 @@ void LeafComputer::compute_again(Serial& run) {
   result.leaves = std::move(second.leaves);
   const bool spoiled = !is_finite(again, 0, job_->layout.total)
                        || !losses_are_finite(result.leaves);
-  if (targets.peers != nullptr)
-    targets.peers->any(spoiled);
+  const bool go_on = targets.peers == nullptr || !targets.peers->any(spoiled);
   if (spoiled) {
     result.trouble = not_finite_line(run.step, result.leaves);
     return;
   }
-  result.computed_twice = true;
+  if (!go_on)
+    throw PassAbandoned{}; // the other one says why
+  result.computed_twice = run.erred;
   const auto replace = [&](uint64_t begin, uint64_t end) {
     for (size_t i = 0; i < sums.size(); ++i)
       if (filled(run.step, targets.nodes[i]))
@@ -351,9 +353,9 @@ void LeafComputer::in_lock_step(
   std::vector<uint32_t> ranks;
   for (uint32_t i = 0; i < leaves.size(); ++i)
     if (leaves[i] != nullptr) {
+      lane(static_cast<uint32_t>(filled.size()));
       filled.push_back(i);
       ranks.push_back(first + i);
-      lane(i);
     } else {
       compute(i, i);
     }
@@ -373,9 +375,10 @@ void LeafComputer::in_lock_step(
   };
   std::vector<std::thread> threads;
   threads.reserve(filled.size());
-  for (auto i : filled)
+  for (uint32_t at = 0; at < filled.size(); ++at)
     guarded([&] { // there may be no thread for it
-      threads.emplace_back([&, i] { guarded([&] { compute(i, i); }); });
+      threads.emplace_back(
+        [&, at] { guarded([&] { compute(filled[at], at); }); });
     });
   for (auto& thread : threads)
     thread.join();

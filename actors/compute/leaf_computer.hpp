@@ -112,6 +112,7 @@ private:
     StepGradient* result = nullptr;
     uint32_t told = 0; ///< buckets that are given away; the first is next
     bool spoiled = false;
+    bool erred = false; ///< spoiled by what this member computed
   };
 
   Lane& lane(uint32_t thread);
@@ -163,7 +164,7 @@ private:
   uint32_t rows_;          ///< of the largest pass
   std::shared_ptr<const StepRows> step_rows_; ///< of the step in hand
   ParameterGate* gate_ = nullptr;             ///< the same
-  std::vector<Lane> lanes_; ///< by thread, or leaf in lock step
+  std::vector<Lane> lanes_; ///< by thread, or filled leaf in lock step
   std::shared_ptr<RankStatistics> statistics_; ///< of leaves in lock step
   std::shared_ptr<LinkMemory> memory_;
   std::vector<Sum> pool_;

@@ -263,15 +263,21 @@ std::string fitting_pipeline(const JobOptions& given) {
   return "";
 }
 
+/// Virtual ranks that a worker computes at once, with memory and a gradient for
+/// each, also once one of the workers has died.
+uint64_t ranks_at_once(const Job& job, uint64_t workers) {
+  if (!job.goes_in_lock_step() || workers == 0)
+    return 1;
+  const auto left = std::max<uint64_t>(1, workers - 1);
+  return (job.options.virtual_ranks + left - 1) / left;
+}
+
 } // namespace
 
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   std::vector<MemoryNeed> needs;
   const auto workers = job.plan.of_kind(RoleKind::worker);
-  const auto at_once = job.goes_in_lock_step() && !workers.empty()
-                         ? (job.options.virtual_ranks + workers.size() - 1)
-                             / workers.size()
-                         : 1;
+  const auto at_once = ranks_at_once(job, workers.size());
   const bool by_parts = job.goes_by_parts();
   const auto step = with_steps && !workers.empty() && !by_parts
                       ? step_bytes(job.worker_graph, job.max_rows()) * at_once
@@ -282,6 +288,9 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   for (const auto& role : workers) {
     needs.push_back(job.plan.paired ? need_of_pair(job, role.role, of_parts)
                                     : need_of_worker(job, role.role));
+    if (!by_parts)
+      needs.back().gradients += (at_once - 1) * job.layout.total
+                                * sizeof(float);
     if (role.device.starts_with("cpu") && !by_parts)
       needs.back().step = step;
   }

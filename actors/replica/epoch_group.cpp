@@ -98,9 +98,11 @@ bool EpochGroup::reduce(ReduceStep step, size_t buckets,
 
 bool EpochGroup::broadcast(float* array, size_t count, uint32_t source,
                            StepOutcome& outcome) {
-  return is_done(reducer_->broadcast(array, count, source,
-                                     Clock::now() + collective_deadline),
-                 outcome);
+  const auto begin = Clock::now();
+  const auto result = reducer_->broadcast(array, count, source,
+                                          begin + collective_deadline);
+  outcome.wait_seconds += seconds_since(begin);
+  return is_done(result, outcome);
 }
 
 bool EpochGroup::all_reduce(float* values, size_t count, StepOutcome& outcome) {

@@ -47,7 +47,7 @@ public:
   /// it: all `buckets` that there are), and waits. Adds wait and traffic.
   bool reduce(ReduceStep step, size_t buckets,
               const std::function<bool()>& compute, StepOutcome& outcome);
-  /// Shapes: array [count], equal on all members afterwards.
+  /// Adds the wait. Shapes: array [count], equal on all members afterwards.
   bool broadcast(float* array, size_t count, uint32_t source,
                  StepOutcome& outcome);
   /// Shapes: values [count], summed over the members.

@@ -4,6 +4,7 @@
 #include "kernels/engine/parameter_gate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -29,6 +30,13 @@ void put(float* block, size_t at, const double* values, size_t count) {
 void take(const float* block, size_t at, double* values, size_t count) {
   std::memcpy(values, block + at * floats_each, count * sizeof(double));
 }
+
+/// Whether it is a count up to `most`; a peer may say anything.
+bool is_count(double value, double most) {
+  return value >= 0 && value <= most && value == std::floor(value);
+}
+
+constexpr double most_rows = 9007199254740992; // 2^53: doubles have all counts
 
 /// A norm has two doubles a channel.
 size_t most_values(const Graph& graph) {
@@ -103,21 +111,27 @@ GroupStatistics::Turn GroupStatistics::take_turns(const Turn& own,
       throw PassAbandoned{};
     double head[3];
     take(block, 0, head, std::size(head));
+    if (!is_count(head[2], static_cast<double>(values)))
+      end(member, "says no count of a sum's values");
     const Turn turn{head[0] != 0, head[1] != 0, static_cast<uint64_t>(head[2])};
     if (!all)
       all = turn;
-    if (turn.over != all->over || turn.count != all->count) {
-      calls_.end("member " + std::to_string(member)
-                 + " has come to another sum over virtual ranks than member "
-                 + std::to_string(rank_));
-      throw PassAbandoned{};
-    }
+    if (turn.over != all->over || turn.count != all->count)
+      end(member, "has come to another sum over virtual ranks than member "
+                    + std::to_string(rank_));
     all->says = all->says || turn.says;
     if (shares != nullptr && member != rank_)
       read(member, turn.count, block, *shares);
     block += count;
   }
+  kernels::require(all.has_value(), "a step without samples");
   return *all;
+}
+
+/// Members that do not agree now will not agree the next time.
+void GroupStatistics::end(uint32_t member, const std::string& has) const {
+  calls_.end("member " + std::to_string(member) + ' ' + has);
+  throw PassAbandoned{};
 }
 
 void GroupStatistics::write(const Turn& turn, const RankShares* shares,
@@ -149,6 +163,8 @@ void GroupStatistics::read(uint32_t member, size_t count, const float* block,
     share.values.resize(count);
     take(block, at, &rows, 1);
     take(block, at + 1, share.values.data(), count);
+    if (!is_count(rows, most_rows))
+      end(member, "says no count of rows");
     share.rows = static_cast<uint64_t>(rows);
     shares.put(rank, std::move(share));
     at += 1 + count;

@@ -64,6 +64,7 @@ private:
   void write(const Turn& turn, const RankShares* shares, float* block) const;
   void read(uint32_t member, size_t count, const float* block,
             RankShares& shares) const;
+  [[noreturn]] void end(uint32_t member, const std::string& has) const;
 
   std::vector<std::vector<uint32_t>> filled_;
   uint32_t rank_;

@@ -16,7 +16,7 @@ struct StepOutcome {
   bool taken = false;       ///< the step brought the member to `version`
   bool computed = false;    ///< this member's leaves are summed
   StepGradient gradient;    ///< leaves and time; no nodes
-  double wait_seconds = 0;  ///< from the whole gradient to the whole sum
+  double wait_seconds = 0;  ///< for others: for the whole sum, and at norms
   Reducer::Traffic traffic; ///< of this step
   std::vector<SnapshotSlice> snapshot;
   std::string failure; ///< the group cannot go on: one line; empty: it can

@@ -47,6 +47,8 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     home_(home_of(context_, alone(), computer_, update_)),
     group_(*context_.faults, [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());
+  if (job_.goes_in_lock_step())
+    layouts_.resize(1); // no pass goes on beside the reduction
   if (by_nccl_) {
     layouts_.resize(1); // each sum is one piece
     if (!home_->keeps_version())
@@ -298,10 +300,9 @@ bool ReplicaSteps::sum_in_group(uint64_t step, StepOutcome& outcome) {
   sum.program = sums_.program(step);
   sum.vectors = sums_.all_in(sum_arrays());
   sum.keeps_vectors = sums_.outlive_steps();
-  const auto work = [&] {
-    return computes(outcome, [&] {
-      return home_->compute(step, targets_, *variables_);
-    });
+  const auto work = [&](const NodeTargets& targets) {
+    return computes(outcome,
+                    [&] { return home_->compute(step, targets, *variables_); });
   };
   if (updates_in_parts()) {
     sum.results = variables_->all(step + 1);
@@ -313,13 +314,14 @@ bool ReplicaSteps::sum_in_group(uint64_t step, StepOutcome& outcome) {
   if (job_.goes_in_lock_step()) // its passes need the group for themselves
     return compute_in_lock_step(step, work, outcome)
            && reduce(std::move(sum), {}, outcome);
-  return reduce(std::move(sum), work, outcome);
+  return reduce(
+    std::move(sum), [&] { return work(targets_); }, outcome);
 }
 
 /// All members at once, which add up in the group what they have at each norm.
-bool ReplicaSteps::compute_in_lock_step(uint64_t step,
-                                        const std::function<bool()>& work,
-                                        StepOutcome& outcome) {
+bool ReplicaSteps::compute_in_lock_step(
+  uint64_t step, const std::function<bool(const NodeTargets&)>& work,
+  StepOutcome& outcome) {
   // Passes still read and write them where a failure brings new ones.
   const auto arrays = arrays_;
   GroupStatistics::Calls calls;
@@ -332,11 +334,13 @@ bool ReplicaSteps::compute_in_lock_step(uint64_t step,
   };
   GroupStatistics peers{sums_.filled(step), sums_.rank(), statistics_.values,
                         arrays->at(statistics_.first), std::move(calls)};
-  targets_.peers = &peers;
-  const bool computed = work();
-  targets_.peers = nullptr;
+  auto targets = targets_;
+  targets.peers = &peers;
+  if (!work(targets))
+    return false;
+  outcome.gradient.seconds -= outcome.wait_seconds; // at norms, up to here
   context_.faults->pass(StepPhase::push);
-  return computed;
+  return true;
 }
 
 /// Each replica knows the scalars; who owns a run updates it for all.

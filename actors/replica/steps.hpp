@@ -25,7 +25,8 @@ namespace troupe {
 /// writes; nobody touches s until all have s + 1 (PROTOCOL 9). A replica
 /// without peers updates in place; so does a device that keeps the variables,
 /// once the whole sum is here. Where a step fails, what was computed of it is
-/// kept for the next epoch.
+/// kept for the next epoch; with cross_replica nothing is, and its sums may be
+/// overwritten.
 class ReplicaSteps {
 public:
   ReplicaSteps(const RoleContext& context, Executor& executor);
@@ -78,7 +79,8 @@ private:
   bool take_alone(uint64_t step, StepOutcome& outcome);
   bool take_in_group(uint64_t step, StepOutcome& outcome);
   bool sum_in_group(uint64_t step, StepOutcome& outcome);
-  bool compute_in_lock_step(uint64_t step, const std::function<bool()>& work,
+  bool compute_in_lock_step(uint64_t step,
+                            const std::function<bool(const NodeTargets&)>& work,
                             StepOutcome& outcome);
   bool update_shared(uint64_t step, StepOutcome& outcome);
   UpdateMoment moment(uint64_t step) const;

@@ -31,5 +31,7 @@ extern GradientKind gradient_kind;
 extern std::function<void(uint32_t process, uint64_t step,
                           const float* parameters)>
   on_compute;
+/// Passes that were given up at a sum over all virtual ranks.
+extern uint64_t abandoned_passes;
 
 } // namespace troupe::sim

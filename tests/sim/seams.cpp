@@ -12,6 +12,7 @@
 #include "actors/role/link_terms.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/engine/executor.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 #include "monitoring/metrics.hpp"
 #include "tests/sim/fiber.hpp"
 #include "tests/sim/gradient.hpp"
@@ -27,6 +28,7 @@ namespace sim {
 
 GradientKind gradient_kind = GradientKind::ordered;
 std::function<void(uint32_t, uint64_t, const float*)> on_compute;
+uint64_t abandoned_passes = 0;
 
 float leaf_gradient(GradientKind kind, uint64_t step, uint32_t rank, uint64_t i,
                     float parameter) {
@@ -290,7 +292,12 @@ float statistics_of(const Step& step, const NodeTargets& targets) {
       break;
     sim::Fiber::wait_until(
       runtime.now() + runtime.random().between(a_bucket[0], a_bucket[1]));
-    targets.peers->gather(shares);
+    try {
+      targets.peers->gather(shares);
+    } catch (const PassAbandoned&) {
+      ++sim::abandoned_passes;
+      throw;
+    }
     all += static_cast<float>(shares.take_sum().values.front());
   }
   targets.peers->any(false);

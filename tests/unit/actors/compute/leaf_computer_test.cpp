@@ -1,5 +1,7 @@
 #include "actors/compute/leaf_computer.hpp"
+#include "actors/compute/rank_shares.hpp"
 #include "kernels/data/row_supply.hpp"
+#include "kernels/engine/parameter_gate.hpp"
 #include "kernels/records/decode_time.hpp"
 #include "tests/unit/actors/small_job.hpp"
 
@@ -33,23 +35,51 @@ void on(Executor& executor, Work work) {
 }
 
 /// A job whose last step has three samples for eight ranks.
-std::shared_ptr<const Job> make_job() {
+std::shared_ptr<const Job> make_job(const std::string& model = {}) {
   auto options = small_job();
+  if (!model.empty())
+    options.model = model;
   options.virtual_ranks = 8;
   options.global_batch = 71; // 500 = 7 * 71 + 3
   return std::make_shared<const Job>(options, *small_data().train);
 }
 
 struct Bench {
-  std::shared_ptr<const Job> job = make_job();
-  Buffer parameters{job->layout.total};
+  std::shared_ptr<const Job> job;
+  Buffer parameters;
 
-  Bench() {
+  explicit Bench(const std::string& model = {})
+    : job(make_job(model)), parameters(job->layout.total) {
     parameters.fill(0);
     for (uint32_t i = 0; i < job->graph.parameters.size(); ++i)
       initialize(job->graph, 1, i, 0,
                  parameters.data() + job->layout.offsets[i],
                  job->graph.parameters[i].size());
+  }
+};
+
+/// Others, who have no samples but something to say once all is computed.
+class SayingPeers final : public RankPeers {
+public:
+  explicit SayingPeers(std::vector<bool> says) : says_(std::move(says)) {}
+  void gather(RankShares&) override {}
+  bool any(bool own) override { return says_.at(asked++) || own; }
+  size_t asked = 0;
+
+private:
+  std::vector<bool> says_;
+};
+
+struct NormBench : Bench {
+  NormBench()
+    : Bench(R"({"sample": {"features": [20], "classes": 4},
+        "operators": [{"kind": "batch_norm", "cross_replica": true},
+          {"kind": "dense", "units": "classes"},
+          {"kind": "softmax_cross_entropy"}]})") {}
+
+  StepGradient compute(LeafComputer& computer, RankPeers& peers, Buffer& sum) {
+    NodeTargets targets{{{0, 8}}, {sum.data()}, nullptr, {}, &peers};
+    return computer.compute(0, targets, parameters.data());
   }
 };
 
@@ -189,6 +219,38 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_never_given_away) {
         BOOST_TEST(!after.computed_twice);
       });
     }
+}
+
+// All computed again, and all of them were said to have erred.
+BOOST_FIXTURE_TEST_CASE(who_computes_again_for_a_peer_has_not_erred,
+                        NormBench) {
+  Executor executor{"test", 1};
+  auto faults = std::make_shared<FaultTrigger>(true);
+  LeafComputer computer{job, small_data().train, executor, {}, nullptr, faults};
+  on(executor, [&] {
+    Buffer expected{job->layout.total};
+    Buffer found{job->layout.total};
+    expected.fill(0);
+    SayingPeers silent{{false}};
+    compute(computer, silent, expected);
+    for (const bool own : {false, true}) {
+      if (own) {
+        faults->arm({FaultKind::nan, StepPhase::compute});
+        faults->pass(StepPhase::compute);
+      }
+      found.fill(0);
+      SayingPeers peers{{!own, false}};
+      const auto result = compute(computer, peers, found);
+      BOOST_TEST(peers.asked == 2u);
+      BOOST_TEST(result.computed_twice == own);
+      BOOST_TEST(result.trouble == "");
+      BOOST_TEST(std::memcmp(found.data(), expected.data(),
+                             job->layout.total * sizeof(float))
+                 == 0);
+    }
+    SayingPeers lasting{{true, true}};
+    BOOST_CHECK_THROW(compute(computer, lasting, found), PassAbandoned);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_finite_twice_is_the_models) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 // A job that could not fit was started, killed by the kernel, and started again
 // until its restarts were spent.
@@ -44,6 +45,32 @@ BOOST_AUTO_TEST_CASE(one_device_keeps_parameters_and_state_once) {
   BOOST_TEST(need.gradients == flat);
   BOOST_TEST(need.step > 0u);
   BOOST_TEST(to_string(need).starts_with("worker:0 needs about 1"));
+}
+
+BOOST_AUTO_TEST_CASE(
+  replicas_that_wait_at_norms_have_room_for_a_dead_ones_ranks) {
+  auto options = test::small_job();
+  options.virtual_ranks = 6;
+  const auto needs = [&](const std::string& norm, size_t replicas) {
+    options.model = R"({"sample": {"features": [20], "classes": 4},
+      "operators": [{"kind": "batch_norm", "cross_replica": )"
+                    + norm + R"(}, {"kind": "dense", "units": "classes"},
+        {"kind": "softmax_cross_entropy"}]})";
+    options.strategy = replicas > 1 ? Strategy::mirrored : Strategy::one_device;
+    options.devices.clear();
+    for (size_t i = 0; i < replicas; ++i)
+      options.devices.push_back("cpu:" + std::to_string(i));
+    return need_of(Job{options, 500}, {RoleKind::worker, 0});
+  };
+  const std::pair<size_t, uint64_t> cases[] = {
+    {1, 6}, {2, 6}, {3, 3}, {4, 2}, {6, 2}};
+  for (const auto& one : cases) {
+    const auto apart = needs("false", one.first);
+    const auto all = needs("true", one.first);
+    BOOST_TEST(all.step == one.second * apart.step);
+    BOOST_TEST(all.gradients == one.second * apart.gradients);
+    BOOST_TEST(all.variables == apart.variables);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(shards_keep_two_banks_of_what_they_own) {

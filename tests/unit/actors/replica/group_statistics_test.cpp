@@ -10,7 +10,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -254,6 +257,56 @@ BOOST_AUTO_TEST_CASE(members_at_different_sums_take_nothing_from_each_other) {
       BOOST_TEST(gone == 3u);
     }
   });
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_says_no_count_ends_the_group) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr size_t block = 16 * sizeof(double) / sizeof(float);
+  struct Says {
+    double count, rows;
+    bool asks;  ///< has samples
+    bool takes; ///< goes on
+  };
+  const Says cases[] = {{most, 3, true, true},
+                        {-1, 3, true, false},
+                        {1e300, 3, true, false},
+                        {std::nan(""), 3, true, false},
+                        {most, -1, true, false},
+                        {most, 1e300, true, false},
+                        {most, std::nan(""), true, false},
+                        {most, 2.5, true, false},
+                        {inf, 3, false, false},
+                        {most + 1, 3, false, false},
+                        {std::nan(""), 3, false, false},
+                        {0.5, 3, false, false}};
+  for (const auto& one : cases)
+    BOOST_TEST_CONTEXT(one.count << ' ' << one.rows << ' ' << one.asks) {
+      const Filled filled{
+        one.asks ? std::vector<uint32_t>{0} : std::vector<uint32_t>{}, {4}};
+      Group group{2, false};
+      const auto gone = give_up(2, [&](uint32_t rank) {
+        if (rank == 0) {
+          auto own = group.member(filled, 0);
+          auto shares = shares_of(filled[0], 0, most);
+          if (one.asks)
+            own.gather(shares);
+          else
+            own.any(false);
+          return;
+        }
+        Buffer data(block);
+        data.fill(0);
+        const double head[] = {0, 0, one.count};
+        std::memcpy(data.data(), head, sizeof(head));
+        std::memcpy(data.data() + 16, &one.rows, sizeof(double));
+        const auto deadline = SteadyClock::now() + std::chrono::seconds{60};
+        Buffer other(block);
+        if (one.asks)
+          group.reducer(1).broadcast(other.data(), block, 0, deadline);
+        group.reducer(1).broadcast(data.data(), block, 1, deadline);
+      });
+      BOOST_TEST(gone == (one.takes ? 0u : 1u));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_sum_of_another_epoch_does_not_count) {
