@@ -177,6 +177,24 @@ BOOST_AUTO_TEST_CASE(what_is_proposed_fits_whatever_was_asked_for) {
              sliced);
 }
 
+BOOST_AUTO_TEST_CASE(stages_beside_shards_keep_neither_banks_nor_state) {
+  auto options = wide();
+  options.strategy = Strategy::hybrid; // two pipelines of two stages
+  options.cut.split_at = "dense_1";
+  const Job kept{options, 200};
+  options.cut.sync_data = "parameter_server";
+  const Job served{options, 200};
+  uint64_t on_shards = 0;
+  for (uint32_t i = 0; i < options.shards; ++i)
+    on_shards += need_of(served, {RoleKind::shard, i}).variables;
+  uint64_t less = 0;
+  for (uint32_t i = 0; i < 2; ++i)
+    less += need_of(kept, {RoleKind::stage, i}).variables
+            - need_of(served, {RoleKind::stage, i}).variables;
+  BOOST_TEST(on_shards > 0u);
+  BOOST_TEST(less == on_shards); // once, and not in each pipeline
+}
+
 BOOST_AUTO_TEST_CASE(stages_are_cut_so_that_they_keep_to_a_limit) {
   // By FLOPs alone the first stage, which holds two micro-batches, would have
   // as many layers as the last one; of so many samples activations are most of
