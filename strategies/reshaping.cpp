@@ -172,6 +172,8 @@ std::string Reshaping::mistake_of_removing(RoleId role) const {
            + names(roles_);
   if (role.kind == RoleKind::worker)
     return mistake_of_removing_worker(role);
+  if (role.kind != RoleKind::shard)
+    return options_.fixed_workers;
   if (!options_.fixed_slices.empty())
     return options_.fixed_slices;
   if (count(role.kind) == 1)

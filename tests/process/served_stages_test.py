@@ -7,6 +7,7 @@ the step (I2, I3, I9)."""
 import json
 import os
 import re
+import signal
 import tempfile
 import unittest
 
@@ -162,22 +163,32 @@ class ByHand(SplitModels, unittest.TestCase):
         def start(role):
             return Role(self.addCleanup, role, *address, *certificates)
 
+        def count(pattern):
+            return len(re.findall(pattern,
+                                  coordinator.output() + coordinator.error()))
+
+        def wait_for_more(pattern, than):
+            wait_for(lambda: count(pattern) > than, pattern, 60)
+
         members = {role: start(role) for role in ("ps:0", "stage:0", "stage:1")}
-        for role in ("stage:1", "ps:0"):
-            wait_for(lambda: re.search(r"(?m)^epoch ", coordinator.output()),
-                     "a data epoch", 60)
-            members[role].process.kill()
-            members[role].process.wait()
+        # A job needs each of its stages: one that is told to leave ends with 1.
+        for role, how, status in (("stage:1", signal.SIGKILL, -signal.SIGKILL),
+                                  ("ps:0", signal.SIGKILL, -signal.SIGKILL),
+                                  ("stage:1", signal.SIGTERM, 1)):
+            wait_for_more(r"(?m)^epoch \d+ ", count(r"(?m)^epoch \d+ "))
+            back = count(f"{role} is back")
+            members[role].process.send_signal(how)
+            error = members[role].finish(status)
+            if how == signal.SIGTERM:
+                self.assertIn("has the stages of its plan and no others", error)
             members[role] = start(role)
-            wait_for(lambda role=role: f"{role} is back" in
-                     coordinator.output() + coordinator.error(),
-                     f"{role} is back", 60)
+            wait_for_more(f"{role} is back", back)
         coordinator.end()
         with open(summary) as file:
             found = json.load(file)
         self.check_undisturbed(found, *STRUCK)
         self.assertEqual([r["role"] for r in found["recoveries"]],
-                         ["stage:1", "ps:0"])
+                         ["stage:1", "ps:0", "stage:1"])
 
 
 class Plan(SplitModels, unittest.TestCase):

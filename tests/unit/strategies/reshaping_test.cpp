@@ -287,6 +287,26 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_a_reason) {
   BOOST_TEST(!bench.answers.back().done);
 }
 
+// Symptom: a stage beside shards that was told to leave aborted the
+// coordinator. Cause: its slices were spread over the shards but the one of its
+// number.
+BOOST_AUTO_TEST_CASE(who_keeps_no_slices_is_no_shard_to_be_removed) {
+  constexpr RoleId stage{RoleKind::stage, 0};
+  ChainBook book{{{0}, {0}}};
+  Reshaping::Options options;
+  options.roles = {stage, shard(0)};
+  options.slice_bytes.assign(book.slices(), 100);
+  options.fixed_workers = "the stages of its plan and no others";
+  Reshaping machine{options, book};
+  Reshape wish;
+  wish.kind = Reshape::Kind::remove;
+  wish.of = RoleKind::stage;
+  wish.from = stage;
+  std::string why;
+  BOOST_TEST(machine.ask(wish, 0, why).empty());
+  BOOST_TEST(why == options.fixed_workers);
+}
+
 BOOST_AUTO_TEST_CASE(a_chain_keeps_its_length) {
   Bench bench{2};
   BOOST_TEST(bench.refusal("shards remove ps:0").find("needed")
