@@ -139,7 +139,8 @@ MessageLinks::State::serve(const Fence& fence,
   const auto id = ++last_id;
   // Whoever makes a link of an epoch knows that all members have sealed for it.
   // Shards and stages seal when their executors are done with what links have
-  // brought. A worker copies that as it comes, so nothing of it is left then.
+  // brought, and shards have copied what they keep. A worker copies that as it
+  // comes, so nothing of it is left then.
   if (const auto& memory = node.memory())
     memory->let_go(fence);
   MessageLink::Events events;

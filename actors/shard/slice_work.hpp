@@ -44,7 +44,8 @@ public:
                    const StepScalars& scalars, const Consistency& period,
                    const LeaseSet& applied);
   /// Copies the nodes that came over links: what an epoch leaves undone must
-  /// not take room in the windows that the next one needs (link_terms()).
+  /// not take room in the windows that the next one needs (link_terms()), and
+  /// who lent it writes there again.
   void own();
   void forget();
 

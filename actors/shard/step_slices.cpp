@@ -51,6 +51,8 @@ void StepSlices::leave_epoch() {
     slice->readers.clear();
     slice->rows.reset();
     slice->lists.reset();
+    if (!slice->ledger.held().empty())
+      shard_.submit([s = slice.get()] { s->work.own(); });
   }
 }
 
@@ -95,8 +97,6 @@ void StepSlices::enter_epoch(const Activate& activation) {
         || owned->ledger.version() != owned->version) {
       owned->ledger.reset(owned->version);
       owned->work.forget();
-    } else if (!owned->ledger.held().empty()) {
-      shard_.submit([slice = owned.get()] { slice->work.own(); });
     }
     owned->head = line.place.head;
     if (line.place.tail && !shard_.job.plan.slices[slice].sparse())

@@ -102,6 +102,34 @@ BOOST_AUTO_TEST_CASE(pushes_that_come_twice_in_any_order_count_once) {
   }
 }
 
+// A worker on the same host lends what it pushes, and may write there again
+// once all have sealed.
+BOOST_AUTO_TEST_CASE(what_was_pushed_is_copied_before_the_shard_seals) {
+  const auto expected = train(1, 1, once);
+  ShardBench bench{ShardBench::served()};
+  bench.spawn(0);
+  bench.begin_epoch();
+  std::vector<std::shared_ptr<std::vector<float>>> lent;
+  for (auto push : bench.pushes(0))
+    if (push.node.lo % 2 == 0) { // no two of which add up to a node
+      const auto values = push.values.span();
+      lent.push_back(
+        std::make_shared<std::vector<float>>(values.begin(), values.end()));
+      push.values = {lent.back(), lent.back()->data(), values.size()};
+      bench.coordinator->send(bench.shards.at(0), push);
+    }
+  BOOST_REQUIRE(!lent.empty());
+  ++bench.fence.epoch;
+  bench.coordinator->send(bench.shards.at(0), Propose{bench.fence});
+  ShardBench::expect<Sealed>(bench.coordinator);
+  for (const auto& values : lent)
+    std::ranges::fill(*values, 1e9f);
+  bench.begin_epoch();
+  for (const auto& push : bench.pushes(0))
+    bench.coordinator->send(bench.shards.at(0), push);
+  BOOST_TEST((bench.pull(1, {0}) == expected));
+}
+
 // I2, I3
 BOOST_AUTO_TEST_CASE(a_chain_goes_on_without_the_replica_that_died) {
   const auto expected = train(1, 4, once);
