@@ -455,7 +455,8 @@ bool EpochPlan::passes(RoleId role, StepPhase phase) const {
   if (role.kind == RoleKind::worker)
     return phase != reduce || plan_.dense_reduced;
   if (role.kind == RoleKind::stage)
-    return phase != reduce;
+    return phase == pull || phase == push ? !plan_.role(role).slices.empty()
+                                          : phase != reduce;
   if (role.kind != RoleKind::shard
       || (phase != pull && phase != reduce && phase != forward))
     return true;

@@ -263,13 +263,18 @@ std::vector<RoleId> Placement::on(size_t host) const {
   return out;
 }
 
-std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan) const {
+std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan,
+                                                     bool in_lock_step) const {
   const auto mesh = plan.mesh();
   const auto talk = [&](RoleId one, RoleId other) {
     if (one.kind == RoleKind::reader || other.kind == RoleKind::reader)
       return one.kind == RoleKind::worker || other.kind == RoleKind::worker;
     if (has_model_part(one.kind) && has_model_part(other.kind))
-      return mesh.are_linked(one.index, other.index, true);
+      return mesh.are_linked(one.index, other.index, true)
+             // Beside shards pipelines have no gradients to exchange.
+             && (!plan.served || in_lock_step
+                 || mesh.pipeline_of(one.index)
+                      == mesh.pipeline_of(other.index));
     // Replicas reduce among each other; beside shards these do only where they
     // keep the dense layers. Shards may be in the workers' own processes.
     return plan.paired || one.kind == RoleKind::shard

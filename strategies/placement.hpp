@@ -60,8 +60,10 @@ public:
   bool used(size_t host) const { return used_[host] > 0; }
 
   /// Pairs of hosts, the lower index first, of which a role of the one has to
-  /// talk to a role of the other, in either direction.
-  std::set<std::pair<size_t, size_t>> links(const Plan& plan) const;
+  /// talk to a role of the other, in either direction. `in_lock_step`: passes
+  /// stop for sums over all virtual ranks, of all pipelines.
+  std::set<std::pair<size_t, size_t>> links(const Plan& plan,
+                                            bool in_lock_step = false) const;
 
 private:
   size_t min_full() const;

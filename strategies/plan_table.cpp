@@ -101,8 +101,10 @@ std::string roles_of(const Plan& plan) {
     uint64_t elements = 0;
     for (auto id : role.slices)
       elements += plan.slices[id].count + plan.slices[id].expected;
+    const bool pulls = plan.served && !role.slices.empty()
+                       && !plan.keeps(role.role);
     rows.push_back({to_string(role.role), role.device, ranks_of(role, plan),
-                    runs(role.slices),
+                    (pulls ? "pulls " : "") + runs(role.slices),
                     role.slices.empty() ? "-" : bytes(elements)});
   }
   return aligned(rows);

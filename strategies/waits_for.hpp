@@ -28,7 +28,8 @@ struct StepView {
     RoleId role;
     bool seals = false;    ///< it has not sealed yet
     bool computed = false; ///< worker: it has reported its leaves; stage that
-                           ///< pulls: its pipeline has
+                           ///< pulls: it is the last, and has. Of those
+                           ///< before it nobody knows until the step commits
     bool applied = false;  ///< owner of slices: it has the step's outcome
     uint64_t silent_ms = 0;
     bool awaits_samples = false;   ///< worker: readers owe it some

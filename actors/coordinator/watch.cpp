@@ -107,6 +107,7 @@ StepView CoordinatorState::view_of_step() const {
     if (role.kind == RoleKind::reader)
       view.absent_readers.push_back(role);
   const auto step = commits_.committed();
+  const auto mesh = job_->plan.mesh();
   for (const auto& [role, present] : present_) {
     if (role.kind == RoleKind::reader)
       view.readers.push_back({role, silence_.silent_ms(role, steady_ms())});
@@ -122,7 +123,9 @@ StepView CoordinatorState::view_of_step() const {
         member.computed = commits_.has_leaves(step, owned.ranks);
     if (job_->plan.served && role.kind == RoleKind::stage) {
       member.pulls = true;
-      member.computed = commits_.has_leaves(step, job_->plan.role(role).ranks);
+      member.computed = mesh.stage_of(role.index) + 1 == mesh.stages
+                        && commits_.has_leaves(step,
+                                               job_->plan.role(role).ranks);
     }
     if (const auto lacks = lack_samples_.find(role);
         lacks != lack_samples_.end()) {

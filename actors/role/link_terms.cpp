@@ -152,10 +152,7 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
             shard_window(job),
             ranks_of(job)};
   if (has_model_part(role.kind))
-    return {job.plan.served
-              ? std::vector{MessageKind::stage_values, MessageKind::pulled}
-              : std::vector{MessageKind::stage_values},
-            part_window(job, role)};
+    return {{MessageKind::stage_values}, part_window(job, role)};
   if (role.kind == RoleKind::reader)
     return {{MessageKind::rows_wanted},
             reader_window(job),
@@ -166,6 +163,10 @@ MessageLinks::Terms link_terms(const Job& job, RoleId role) {
 
 MessageLinks::Terms shard_peer_terms() {
   return {{MessageKind::scalars, MessageKind::step_shares}, min_window_bytes};
+}
+
+MessageLinks::Terms stage_shard_terms() {
+  return {{MessageKind::pulled}, min_window_bytes};
 }
 
 MessageLinks::Terms row_fetcher_terms() {

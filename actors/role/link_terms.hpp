@@ -22,6 +22,9 @@ uint64_t min_shard_window(const Job& job, uint64_t passing_bytes);
 
 /// What a shard takes on links that it opened to other shards.
 MessageLinks::Terms shard_peer_terms();
+/// What a stage takes on links that it opened to shards that keep its
+/// parameters; it copies these as they come.
+MessageLinks::Terms stage_shard_terms();
 /// What a worker takes on links that it opened to readers.
 MessageLinks::Terms row_fetcher_terms();
 

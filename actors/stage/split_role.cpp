@@ -184,7 +184,7 @@ void SplitRole::enter(const Activate& activation) {
 /// Runs on the executor. Returns why it cannot.
 std::string SplitRole::go_to(const Activate& activation) {
   try {
-    if (activation.rollback)
+    if (activation.rollback && !is_served())
       steps_->reset(beginning_at(job_, activation.checkpoint));
     steps_->enter(activation.version, activation.fence.epoch);
     return {};
@@ -257,18 +257,24 @@ void SplitRole::on(const StageValues& values) {
   if (total && inbox_.put(values, *total))
     go_on();
   else
-    self_->send(
-      context_.coordinator,
-      LinkLost{gate_.active(), context_.role,
-               to_string(context_.role)
-                 + " was sent what does not fit its part of the model"});
+    refuse_what_came();
+}
+
+void SplitRole::refuse_what_came() {
+  self_->send(context_.coordinator,
+              LinkLost{gate_.active(), context_.role,
+                       to_string(context_.role)
+                         + " was sent what does not fit its part of the "
+                           "model"});
 }
 
 /// It has no task that reads what this writes: it waits for all slices.
 void SplitRole::on(const Pulled& message) {
   if (!shards_ || course_.phase() != StageCourse::Phase::pulling
-      || !shards_->take(message))
+      || !shards_->awaits(message))
     return;
+  if (!shards_->take(message))
+    return refuse_what_came();
   steps_->take(message.slice, message.values);
   go_on();
 }

@@ -133,6 +133,7 @@ private:
 
   void on(const StageValues& values);
   void on(const Pulled& message);
+  void refuse_what_came();
   std::optional<uint64_t> total_of(const StageValues& values) const;
 
   void do_what_is_due();
@@ -140,7 +141,6 @@ private:
   void end_wait();
 
   void begin_step();
-  void pull();
   void begin_if_pulled();
   void push();
   bool has_sound_losses();

@@ -13,8 +13,7 @@ StageShards::StageShards(stage_actor::pointer self, const RoleContext& context,
   : self_(self),
     context_(context),
     slices_(std::move(slices)),
-    shards_(self->system(), {context.links, context.role,
-                             link_terms(*context.job, context.role)}),
+    shards_(self->system(), {context.links, context.role, stage_shard_terms()}),
     there_(context.job->plan.slices.size()),
     pushed_(context.metrics->counter(metrics::pushed_bytes_total)),
     pulled_(context.metrics->counter(metrics::pulled_bytes_total)) {}
@@ -50,10 +49,12 @@ void StageShards::pull(const Fence& fence, uint64_t version) {
                 Pull{fence, context_.role, version, slice});
 }
 
+bool StageShards::awaits(const Pulled& message) const {
+  return message.version == version_ && missing_.contains(message.slice);
+}
+
 bool StageShards::take(const Pulled& message) {
-  if (message.version != version_ || !missing_.contains(message.slice)
-      || message.values.size()
-           != context_.job->plan.slices[message.slice].count)
+  if (message.values.size() != context_.job->plan.slices[message.slice].count)
     return false;
   missing_.erase(message.slice);
   pulled_.add(static_cast<double>(message.values.bytes()));

@@ -50,7 +50,10 @@ public:
 
   /// Asks for the slices of a version.
   void pull(const Fence& fence, uint64_t version);
-  /// Returns whether the slice is awaited, and of its size.
+  /// Whether the slice is awaited, of that version.
+  bool awaits(const Pulled& message) const;
+  /// Of a slice that is awaited. Errors: false, and it is awaited still, where
+  /// the values are not of its size.
   bool take(const Pulled& message);
   /// Whether all that was pulled has come.
   bool has_all() const { return missing_.empty(); }

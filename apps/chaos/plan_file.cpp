@@ -178,7 +178,9 @@ private:
 
   StepPhase read_phase(const toml::node& node, const ChaosWish& wish) const {
     const auto name = word(node, "phase");
-    const auto known = phases_of(wish.role.kind);
+    auto known = phases_of(wish.role.kind);
+    if (wish.role.kind == RoleKind::stage)
+      std::erase(known, plan_.served ? StepPhase::reduce : StepPhase::pull);
     const auto phase = step_phase(name);
     if (std::ranges::find(known, phase) == known.end()) {
       std::vector<std::string> names;

@@ -73,7 +73,8 @@ int run_launch(const Settings& settings) {
     return print_kubernetes(settings);
   const auto job = job_of(settings.launch);
   // The plan needs no data: the roles are the same for any number of samples.
-  Cluster cluster{settings.launch, Job{job.job, job.job.global_batch}.plan,
+  const Job planned{job.job, job.job.global_batch};
+  Cluster cluster{settings.launch, planned.plan, planned.goes_in_lock_step(),
                   job.min_workers};
   if (settings.launch.dry_run) {
     std::fputs(cluster.describe().c_str(), stdout);

@@ -108,9 +108,11 @@ std::vector<HostSlots> hosts_of(const LaunchFlags& flags,
 
 } // namespace
 
-Cluster::Cluster(const LaunchFlags& flags, Plan plan, uint32_t min_workers)
+Cluster::Cluster(const LaunchFlags& flags, Plan plan, bool in_lock_step,
+                 uint32_t min_workers)
   : flags_(flags),
     plan_(std::move(plan)),
+    in_lock_step_(in_lock_step),
     placement_(hosts_of(flags, addresses_)) {
   std::string mistake;
   if (flags_.min_hosts > 0) {
@@ -192,7 +194,7 @@ std::string Cluster::describe() const {
              + ":0 --certificates MEMORY\n";
   }
   std::vector<std::string> ways;
-  for (const auto& [one, other] : placement_.links(plan_))
+  for (const auto& [one, other] : placement_.links(plan_, in_lock_step_))
     ways.push_back(hosts[one].name + " - " + hosts[other].name);
   out += "tried before the first step: each host - coordinator";
   for (const auto& way : ways)
@@ -301,7 +303,7 @@ bool Cluster::takes_part(size_t host) const {
 
 std::set<std::pair<size_t, size_t>> Cluster::pairs() const {
   if (!elastic_)
-    return placement_.links(plan_);
+    return placement_.links(plan_, in_lock_step_);
   std::set<std::pair<size_t, size_t>> out;
   const auto pool = elastic_->pool();
   for (size_t one = 0; one < links_.size(); ++one)

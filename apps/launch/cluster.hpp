@@ -28,9 +28,11 @@ namespace troupe {
 class Cluster : public RoleHosts {
 public:
   /// Decides which role goes where; touches no host.
-  /// `min_workers`: as RunOptions. Errors: InputError where hosts cannot be
-  /// read, UsageError where the job does not fit on them.
-  Cluster(const LaunchFlags& flags, Plan plan, uint32_t min_workers);
+  /// `in_lock_step`: Placement::links(); `min_workers`: as RunOptions. Errors:
+  /// InputError where hosts cannot be read, UsageError where the job does not
+  /// fit on them.
+  Cluster(const LaunchFlags& flags, Plan plan, bool in_lock_step,
+          uint32_t min_workers);
   ~Cluster() override;
 
   /// What would be started where, a command a line.
@@ -94,6 +96,7 @@ private:
 
   LaunchFlags flags_;
   Plan plan_;
+  bool in_lock_step_;
   std::map<std::string, std::string> addresses_; ///< of the hosts' file
   Placement placement_;
   ProgramImage image_;

@@ -26,6 +26,17 @@ Plan served() {
   return Job{options, 64}.plan;
 }
 
+/// Two pipelines of two stages, who keep what they compute with, or do not.
+Plan staged(const std::string& sync_data) {
+  JobOptions options;
+  options.model = "mlp:784-8-8-10";
+  options.strategy = Strategy::hybrid;
+  options.cut.sync_data = sync_data;
+  options.processes = true;
+  options.devices = {"cpu:0"};
+  return Job{options, 64}.plan;
+}
+
 /// A file that goes with the test.
 struct File {
   explicit File(const std::string& text) { std::ofstream{path} << text; }
@@ -39,10 +50,10 @@ std::vector<ChaosStrike> read(const std::string& text) {
 }
 
 /// What a plan is refused for, from its line on.
-std::string refusal(const std::string& text) {
+std::string refusal(const std::string& text, const Plan& plan = served()) {
   const File file{text};
   try {
-    read_chaos_plan(file.path, served());
+    read_chaos_plan(file.path, plan);
   } catch (const UsageError& mistake) {
     const std::string what = mistake.what();
     BOOST_TEST(what.rfind(file.path + ':', 0) == 0u, what);
@@ -110,6 +121,23 @@ BOOST_AUTO_TEST_CASE(what_is_drawn_is_written_and_read_back) {
   const auto again = read(text);
   BOOST_TEST(again.size() == strikes.size());
   BOOST_TEST(to_toml(again, 7) == text);
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_pulls_beside_shards_and_reduces_elsewhere) {
+  const auto struck = [](const std::string& phase) {
+    return "[[strike]]\n[[strike.fault]]\nrole = \"stage:1\"\nphase = \""
+           + phase + "\"\n";
+  };
+  const auto on_shards = staged("parameter_server");
+  const auto kept = staged("all_reduce");
+  BOOST_TEST(refusal(struck("pull"), on_shards) == "nothing");
+  BOOST_TEST(refusal(struck("reduce"), kept) == "nothing");
+  BOOST_TEST(refusal(struck("pull"), kept)
+             == "4:9: stage:1 has no phase pull; use at-once, compute, push, "
+                "reduce, seal");
+  BOOST_TEST(refusal(struck("reduce"), on_shards)
+             == "4:9: stage:1 has no phase reduce; use at-once, pull, compute, "
+                "push, seal");
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_are_told_with_line_and_column) {

@@ -683,6 +683,12 @@ BOOST_AUTO_TEST_CASE(a_stage_beside_shards_pulls_and_reduces_nothing) {
   BOOST_TEST(!mesh.plan.passes(stage, StepPhase::reduce));
   BOOST_TEST(mesh.plan.passes({RoleKind::shard, 0}, StepPhase::reduce));
   BOOST_TEST(mesh.plan.passes({RoleKind::shard, 2}, StepPhase::pull));
+  for (auto& role : mesh.job.roles)
+    if (role.role == stage)
+      role.slices.clear(); // its layers have no parameters
+  for (auto phase : {StepPhase::pull, StepPhase::push})
+    BOOST_TEST(!mesh.plan.passes(stage, phase));
+  BOOST_TEST(mesh.plan.passes(stage, StepPhase::compute));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

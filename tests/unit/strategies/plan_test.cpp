@@ -445,7 +445,7 @@ BOOST_AUTO_TEST_CASE(shards_may_keep_what_the_stages_of_pipelines_use) {
   const auto table = to_table(plan);
   for (const auto* shown :
        {"pipeline 1       stage:2, stage:3\n", "stage:1, stage:3  head to loss",
-        "at the shards, fixed tree; schedule 1f1b"})
+        "  2-3            pulls ", "at the shards, fixed tree; schedule 1f1b"})
     BOOST_TEST(table.find(shown) != std::string::npos, table);
   options.shards = 0;
   BOOST_TEST(refusal(options).find("--ps 1") != std::string::npos);

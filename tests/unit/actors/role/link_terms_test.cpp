@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(each_role_takes_what_is_meant_for_it) {
   BOOST_TEST(worker.accepted.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_stage_takes_parameters_where_shards_keep_them) {
+BOOST_AUTO_TEST_CASE(a_stage_takes_parameters_from_shards_alone) {
   auto options = served();
   options.strategy = Strategy::hybrid; // two pipelines of two stages
   for (const bool on_shards : {false, true}) {
@@ -54,8 +54,10 @@ BOOST_AUTO_TEST_CASE(a_stage_takes_parameters_where_shards_keep_them) {
     const Job job{options};
     const auto stage = link_terms(job, {RoleKind::stage, 0});
     BOOST_TEST(takes(stage, MessageKind::stage_values));
-    BOOST_TEST(takes(stage, MessageKind::pulled) == on_shards);
+    BOOST_TEST(stage.accepted.size() == 1u);
   }
+  BOOST_TEST(takes(stage_shard_terms(), MessageKind::pulled));
+  BOOST_TEST(stage_shard_terms().accepted.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_serves_workers_a_few_steps_at_a_time) {
