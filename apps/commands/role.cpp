@@ -4,6 +4,7 @@
 #include "actors/control/peer_directory.hpp"
 #include "actors/launch/evaluator_process.hpp"
 #include "actors/launch/role_host.hpp"
+#include "actors/process/flight_recorder.hpp"
 #include "actors/process/sign_of_life.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/chaos/fault_proxy.hpp"
@@ -22,6 +23,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -87,6 +89,17 @@ JobData read_data(const JobOptions& job,
                       std::numeric_limits<int>::max()}};
   reading.begin();
   return load_job_data(job);
+}
+
+/// Whether a role got as far as to do something.
+bool has_spans(const std::string& folder) {
+  try {
+    return std::ranges::any_of(read_flights(folder).all, [](const Flight& x) {
+      return !x.spans.empty();
+    });
+  } catch (const InputError&) {
+    return false;
+  }
 }
 
 int play_coordinator(const Settings& settings) {
@@ -250,10 +263,9 @@ int run_role(const Settings& settings) {
   try {
     run_role_process(role);
   } catch (...) {
-    if (own_flight && own_flight->keep())
-      std::fprintf(stderr, "%s: what it did last: troupe events --flight %s\n",
-                   to_string(role.role).c_str(),
-                   shell_word(own_flight->path()).c_str());
+    if (own_flight && has_spans(own_flight->path()) && own_flight->keep())
+      std::printf("what it did last: troupe events --flight %s\n",
+                  shell_word(own_flight->path()).c_str());
     throw;
   }
   return 0;

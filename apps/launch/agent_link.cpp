@@ -113,6 +113,7 @@ void AgentLink::connect() {
   listens_.clear();
   not_listening_.clear();
   ways_.reset();
+  brought_ = false;
   began_ = Clock::now();
   const std::weak_ptr<AgentLink> own = weak_from_this();
   child_ = options_.processes->start(
@@ -230,9 +231,8 @@ void AgentLink::take_clock(const Json& message) {
     say_clock();
 }
 
-void AgentLink::bring_flights(const std::string& folder) {
+void AgentLink::bring_flights() {
   const std::lock_guard guard{mutex_};
-  flights_ = folder;
   brought_ = state_ != State::here;
   say({{"do", "flights"}});
 }
@@ -253,7 +253,7 @@ void AgentLink::take_flight(const Json& message) {
   constexpr size_t most_at_once = 16;
   constexpr size_t longest = size_t{1} << 23;
   const auto name = message.at("name").get<std::string>();
-  if (flights_.empty() || taken_ >= most_files || name.size() > 64
+  if (options_.flights.empty() || taken_ >= most_files || name.size() > 64
       || (parts_.size() >= most_at_once && !parts_.contains(name))
       || !std::ranges::all_of(name, is_plain) || !name.ends_with(".flight"))
     return;
@@ -267,7 +267,8 @@ void AgentLink::take_flight(const Json& message) {
   auto host = options_.name;
   std::ranges::replace_if(host, std::not_fn(is_plain), '_');
   try { // no role's own recorder is called so
-    write_flight(whole, flights_ + '/' + brought_prefix + host + '-' + name,
+    write_flight(whole,
+                 options_.flights + '/' + brought_prefix + host + '-' + name,
                  behind_ns_);
   } catch (const InputError&) {
     stays_there_ = true;
@@ -355,13 +356,13 @@ void AgentLink::pause(bool stands) {
 void AgentLink::end() {
   const std::lock_guard guard{mutex_};
   over_ = true;
-  if (!flights_.empty() && !brought_ && child_ > 0) {
+  if (!options_.flights.empty() && !brought_ && state_ == State::here) {
     // It would be heard of once all of them are here: who is cut off ends by
     // itself, and keeps them.
     options_.processes->signal(child_, SIGKILL);
     return;
   }
-  say({{"do", "end"}, {"keep", flights_.empty() || stays_there_}});
+  say({{"do", "end"}, {"keep", options_.flights.empty() || stays_there_}});
 }
 
 void AgentLink::on_line(const std::string& said) {
@@ -425,6 +426,9 @@ void AgentLink::on_message(const Json& message) {
     state_ = State::here;
     for (const auto& [number, running] : running_)
       send_start(number);
+    clocks_ = 0;
+    if (!options_.flights.empty())
+      say_clock();
     return;
   }
   if (is == "clock")
@@ -494,7 +498,7 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
   std::unique_lock guard{mutex_};
   const bool was_here = state_.exchange(State::down) == State::here;
   child_ = 0;
-  stays_there_ = stays_there_ || was_here;
+  stays_there_ = stays_there_ || (was_here && !brought_);
   failure_ = was_here
                ? "the connection to " + options_.name + " ended with "
                    + exit.describe()

@@ -67,6 +67,7 @@ public:
       why;
     std::string address; ///< of the host; empty: the one it is reached by
     std::shared_ptr<MemberSigner> signer;
+    std::string flights; ///< folder for those of that host; empty: none
     ChildProcesses* processes = nullptr; ///< outlives all that is started here
     std::chrono::milliseconds deadline{10'000}; ///< to be there
   };
@@ -125,10 +126,10 @@ public:
   /// or nobody is there.
   void ask_clock();
   bool knows_clock() const;
-  /// Has the files of recorders there written to a folder of this machine, by
-  /// this one's clock; has_brought() once they are, or none will come, and
-  /// has_brought_all() if nothing stayed there.
-  void bring_flights(const std::string& folder);
+  /// Has the files of recorders there written to `flights`, by this machine's
+  /// clock, as an agent that leaves does unasked; has_brought() once they are,
+  /// or none will come, and has_brought_all() if nothing stayed there.
+  void bring_flights();
   bool has_brought() const;
   bool has_brought_all() const;
 
@@ -183,8 +184,7 @@ private:
   std::string not_listening_;
   uint64_t asked_ways_ = 0; ///< how often
   std::optional<std::vector<Way>> ways_;
-  std::string flights_; ///< folder; empty: they were not asked for
-  bool brought_ = false;
+  bool brought_ = false; ///< flights, over this connection
   bool stays_there_ =
     false; ///< something of recorders does, as far as is known
   std::map<std::string, std::string> parts_; ///< of files, by name

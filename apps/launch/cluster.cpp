@@ -237,7 +237,19 @@ std::shared_ptr<const std::string> Cluster::program() {
   return bytes_;
 }
 
+/// Of an earlier run, whose recorders had the same folder.
+void Cluster::remove_brought() const {
+  std::error_code failure;
+  std::filesystem::directory_iterator files;
+  if (!flights_.empty())
+    files = std::filesystem::directory_iterator{flights_, failure};
+  for (const auto& entry : files)
+    if (entry.path().filename().string().starts_with(brought_prefix))
+      std::filesystem::remove(entry.path(), failure);
+}
+
 void Cluster::make_links() {
+  remove_brought();
   const auto& hosts = placement_.hosts();
   bool elsewhere = false;
   for (size_t host = 0; host < hosts.size(); ++host)
@@ -263,6 +275,7 @@ void Cluster::make_links() {
         given != addresses_.end())
       link.address = given->second;
     link.signer = signer_;
+    link.flights = flights_;
     link.processes = processes_.get();
     link.deadline = std::chrono::seconds{flags_.connect_deadline_s + 1};
     links_.push_back(std::make_shared<AgentLink>(std::move(link)));
@@ -826,13 +839,8 @@ std::map<RoleId, std::string> Cluster::places() {
 }
 
 /// First all clocks, as answers wait behind what others bring.
-bool Cluster::bring_flights(const std::string& folder) {
+bool Cluster::bring_flights() {
   using Clock = std::chrono::steady_clock;
-  std::error_code failure;
-  // Of an earlier run, whose recorders had the same folder.
-  for (const auto& entry : std::filesystem::directory_iterator{folder, failure})
-    if (entry.path().filename().string().starts_with(brought_prefix))
-      std::filesystem::remove(entry.path(), failure);
   const auto wait = [&](auto over, milliseconds deadline) {
     const auto end = Clock::now() + deadline;
     while (!std::ranges::all_of(links_, over) && Clock::now() < end)
@@ -842,7 +850,7 @@ bool Cluster::bring_flights(const std::string& folder) {
     link->ask_clock();
   wait(&AgentLink::knows_clock, clocks_deadline);
   for (const auto& link : links_)
-    link->bring_flights(folder);
+    link->bring_flights();
   wait(&AgentLink::has_brought, flights_deadline);
   bool all = true;
   for (const auto& link : links_)

@@ -45,7 +45,10 @@ public:
   std::map<RoleId, std::string> places() override;
   std::string wish() override;
   std::vector<std::string> take_notes() override;
-  bool bring_flights(const std::string& folder) override;
+  void keep_flights_in(const std::string& folder) override {
+    flights_ = folder;
+  }
+  bool bring_flights() override;
   void pause(bool stands) override;
   void revoked(const MemberName& name, int64_t until) override;
   void end() override;
@@ -81,6 +84,7 @@ private:
   Names command_on(size_t host) const;
   std::shared_ptr<const std::string> program();
   void make_links();
+  void remove_brought() const;
   bool meet();
   void tell();
   void check_clock(const AgentLink& link);
@@ -103,6 +107,7 @@ private:
   ProgramFile file_;
   std::function<std::string()> stop_;
   std::function<void(const std::string&)> note_; ///< open()'s; may be null
+  std::string flights_;     ///< folder; empty: nobody asks for them
   std::set<size_t> silent_; ///< hosts of which open() has said that
   std::shared_ptr<MemberSigner> signer_;
   std::mutex mutex_;

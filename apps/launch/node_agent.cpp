@@ -152,8 +152,11 @@ public:
     while (!over_) {
       pollfd input{STDIN_FILENO, POLLIN, 0};
       ::poll(&input, 1, look_ms);
-      if (!interrupt.reason().empty() && is_done_after_signal())
+      if (!interrupt.reason().empty() && is_done_after_signal()) {
+        bring_flights(); // who is gone is not asked
+        keeps_ = false;
         break;
+      }
       if (input.revents == 0) {
         if (!stands_ && Clock::now() - heard > silence_deadline)
           Report::leave();

@@ -34,10 +34,12 @@ public:
   /// RunEvents::reshape; and what they have to say. Empty: none.
   virtual std::string wish() { return {}; }
   virtual std::vector<std::string> take_notes() { return {}; }
-  /// Has what the hosts' flight recorders keep written to a folder of this
-  /// machine; waits for it, not for long. Returns whether that is all of the
-  /// run's; what does not come stays there.
-  virtual bool bring_flights(const std::string& folder) = 0;
+  /// What the hosts' flight recorders keep is to be written to this folder of
+  /// this machine. Called before any role is started.
+  virtual void keep_flights_in(const std::string& folder) = 0;
+  /// Has that done, and waits for it, not for long. Returns whether that is all
+  /// of the run's; what does not come stays there.
+  virtual bool bring_flights() = 0;
   /// All roles stand still, or go on.
   virtual void pause(bool stands) = 0;
   /// What that member was given until then holds no longer.

@@ -211,6 +211,8 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   folder.remember();
   auto listen = settings.listen;
   if (hosts) {
+    if (!run.flight.empty())
+      hosts->keep_flights_in(run.flight);
     const auto where = take_hosts(*hosts, run, launch);
     if (!where)
       return *told_to_end(run.events);
@@ -256,7 +258,7 @@ RunResult launch_roles(const Settings& settings, const RunOptions& run,
   if (hosts) {
     result.line = with_host(result.line, *hosts);
     if (!run.flight.empty())
-      result.all_recorded = hosts->bring_flights(run.flight);
+      result.all_recorded = hosts->bring_flights();
     hosts->end();
   }
   return result;

@@ -36,8 +36,10 @@ struct Bench {
   std::atomic<size_t> words = 0;
   std::atomic<int> sent = 0;
 
-  explicit Bench(const std::string& script, bool has_program = false) {
+  explicit Bench(const std::string& script, bool has_program = false,
+                 const std::string& flights = {}) {
     AgentLink::Options options;
+    options.flights = flights;
     options.name = "b";
     options.command = {"/bin/sh", "-c", script};
     options.why = [this](const std::vector<std::string>& said,
@@ -249,14 +251,15 @@ BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
   };
   // Its clock is an hour behind.
   Bench bench{std::string{here} + R"(while read -r line; do case "$line" in )"
-              + R"(*'"do":"clock"'*) echo "{\"is\":\"clock\",\"unix_ns\":)"
-                R"($(($(date +%s%N) - 3600000000000))}";; )"
-                R"(*'"do":"flights"'*) )"
-              + flight("../worker-3.flight", text, "true")
-              + flight(name, "~", "true")
-              + flight(name, text.substr(0, 8), "false")
-              + flight(name, text.substr(8), "true")
-              + R"(echo '{"is":"flights"}';; esac; done)"};
+                + R"(*'"do":"clock"'*) echo "{\"is\":\"clock\",\"unix_ns\":)"
+                  R"($(($(date +%s%N) - 3600000000000))}";; )"
+                  R"(*'"do":"flights"'*) )"
+                + flight("../worker-3.flight", text, "true")
+                + flight(name, "~", "true")
+                + flight(name, text.substr(0, 8), "false")
+                + flight(name, text.substr(8), "true")
+                + R"(echo '{"is":"flights"}';; esac; done)",
+              false, folder.string()};
   bench.link->begin();
   std::string why;
   for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
@@ -265,7 +268,7 @@ BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
   bench.link->ask_clock();
   for (int i = 0; i < 1000 && !bench.link->knows_clock(); ++i)
     std::this_thread::sleep_for(20ms);
-  bench.link->bring_flights(folder.string());
+  bench.link->bring_flights();
   for (int i = 0; i < 1000 && !bench.link->has_brought(); ++i)
     std::this_thread::sleep_for(20ms);
   const auto flights = read_flights(folder.string());
