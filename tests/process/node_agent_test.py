@@ -63,18 +63,18 @@ class NodeAgent(unittest.TestCase):
         agent = Agent(self)
         self.assertEqual(agent.hear()["is"], "here")
         closed = full_door(self)
-        agent.tell(do="try", id=7, at=[closed])
+        agent.tell(do="try", id=7, at=[closed], doors=[closed])
         agent.tell(do="listen", address="127.0.0.1")
         listens = agent.hear()
         self.assertEqual(listens["is"], "listens")
-        agent.tell(do="try", id=8, at=[listens["at"]])
+        agent.tell(do="try", id=8, at=[listens["at"]], doors=[])
         self.assertEqual(agent.hear(), {"is": "tried", "id": 8, "ways": [
             {"at": listens["at"], "why": ""}]})
         tried = agent.hear()
         self.assertEqual((tried["is"], tried["id"]), ("tried", 7))
         self.assertEqual(tried["ways"][0]["at"], closed)
         self.assertNotEqual(tried["ways"][0]["why"], "")
-        agent.tell(do="end")
+        agent.tell(do="end", keep=False)
         self.assertEqual(agent.process.wait(DEADLINE_S), 0)
 
 
