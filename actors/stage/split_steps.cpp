@@ -104,7 +104,7 @@ SplitSteps::ToPush SplitSteps::sums_to_push() const {
   };
   std::vector<Sum> sums;
   for (auto node : maximal_nodes(own_ranks(), job_.options.virtual_ranks)) {
-    auto& sum = sums.emplace_back(node);
+    auto& sum = sums.emplace_back(Sum{node, {}});
     bool filled = false;
     for (auto rank = node.lo; rank < node.hi; ++rank)
       filled = filled || rows_of(rank) > 0;
