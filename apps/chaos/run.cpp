@@ -80,6 +80,21 @@ std::optional<RoleProcesses::Holdings> ChaosRun::count_when_whole() {
   return processes_.count();
 }
 
+/// What the job holds before the first fault: links are made as they are used,
+/// so two counts have to agree.
+std::optional<RoleProcesses::Holdings> ChaosRun::count_undisturbed() {
+  const auto end = Clock::now() + settle_deadline;
+  auto held = count_when_whole();
+  while (held && Clock::now() < end) {
+    std::this_thread::sleep_for(look_period);
+    const auto again = count_when_whole();
+    if (again == held)
+      break;
+    held = again;
+  }
+  return held;
+}
+
 /// Counts until nothing is left of what is under way but the links that there
 /// may be, or time is up.
 std::optional<RoleProcesses::Holdings> ChaosRun::count_settled() {
@@ -184,7 +199,6 @@ void ChaosRun::strike(const Source& next,
     proxy_->lead_to(address.coordinator);
   FaultInjector injector{address.coordinator, address.certificates};
   uint64_t step = injector.wait_for_step(1, step_deadline);
-  before_ = count_when_whole();
   while (faults_.size() < faults) {
     auto strike = next(faults - faults_.size());
     if (!strike)
@@ -193,6 +207,8 @@ void ChaosRun::strike(const Source& next,
     step = injector.wait_for_step(goal, step_deadline);
     if (step < goal)
       return;
+    if (faults_.empty())
+      before_ = count_undisturbed();
     if (const auto& wish = strike->wishes.front(); ends_job(wish.kind)) {
       if (end_job(wish)) {
         say("step " + std::to_string(step) + ": the job bore "

@@ -46,6 +46,7 @@ public:
 private:
   /// Waits a while; none: it never was.
   std::optional<RoleProcesses::Holdings> count_when_whole();
+  std::optional<RoleProcesses::Holdings> count_undisturbed();
   std::optional<RoleProcesses::Holdings> count_settled();
   std::vector<FaultAnswer> send(FaultInjector& injector, ChaosStrike& strike);
   FaultAnswer strike_from_outside(const ChaosWish& wish);

@@ -49,6 +49,7 @@ public:
     uint64_t descriptors = 0; ///< but sockets
     uint64_t sockets = 0;
     uint64_t memory_files = 0; ///< that outlive who made them, each once
+    bool operator==(const Holdings&) const = default;
   };
   Holdings count() const;
   /// Those seen that are still there after so long.
