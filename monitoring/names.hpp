@@ -125,7 +125,8 @@ inline constexpr MetricDescription link_received_bytes_total{
   "included, by label peer."};
 inline constexpr MetricDescription link_queued_bytes{
   MetricSample::Kind::gauge, "troupe_link_queued_bytes",
-  "Bytes that wait for the peer's credit or for the socket, by label peer."};
+  "Bytes that wait for the peer's credit or for the socket, by label peer; of "
+  "several links to it the most."};
 inline constexpr MetricDescription link_messages_dropped_total{
   MetricSample::Kind::counter, "troupe_link_messages_dropped_total",
   "Messages from links whose receiver had ended."};

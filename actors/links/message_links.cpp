@@ -25,18 +25,18 @@ struct LinkMetrics {
   LinkMetrics(MetricRegistry& registry, const MetricLabels& labels)
     : sent(registry.counter(metrics::link_sent_bytes_total, labels)),
       received(registry.counter(metrics::link_received_bytes_total, labels)),
-      queued(registry.gauge(metrics::link_queued_bytes, labels)) {}
+      queued(registry.largest(metrics::link_queued_bytes, labels)) {}
 
   void show(const MessageLink::Counts& now) {
     sent.add(static_cast<double>(now.sent_bytes - known.sent_bytes));
     received.add(static_cast<double>(now.arrived_bytes - known.arrived_bytes));
-    queued.set(static_cast<double>(now.queued_bytes));
+    queued->set(static_cast<double>(now.queued_bytes));
     known = now;
   }
 
   Counter& sent;
   Counter& received;
-  Gauge& queued;
+  std::unique_ptr<GaugeShare> queued;
   MessageLink::Counts known;
 };
 
@@ -219,7 +219,6 @@ void MessageLinks::State::forget(uint64_t id) {
 
 void MessageLinks::State::end(Served&& gone) {
   gone.metrics.show(gone.link->counts());
-  gone.metrics.queued.set(0);
   gone.cable.end();
   if (std::ranges::none_of(served, [&](const auto& one) {
         return one.second.carrier.same(gone.carrier);

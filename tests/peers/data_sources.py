@@ -381,8 +381,8 @@ def records_of_bytes(folder, count):
 
 
 def trained(folder, ways):
-    """{way: (samples a processor second, samples a second by the median step,
-    bytes resident)}, medians of turns; `ways`: {way: (specification, bytes for
+    """{way: [(samples a processor second, samples a second by the median step,
+    bytes resident)]}, one of each turn; `ways`: {way: (specification, bytes for
     data)}. What a start takes is in both of a run and a longer one."""
     summary = os.path.join(folder, "summary.json")
     batch, short, long = 256, 100, 900
@@ -408,21 +408,28 @@ def trained(folder, ways):
             found[way].append((batch * (long - short) / (spent - start),
                                1e3 * batch / done["step_ms"]["p50"],
                                done["peak_memory_bytes"]))
-    return {way: tuple(statistics.median(x[i] for x in values)
-                       for i in range(3)) + (
-                (max(values)[0] - min(values)[0])
-                / statistics.median(values)[0],)
-            for way, values in found.items()}
+    return found
 
 
 def print_trained(found):
-    rate, clock, peak, spread = found.pop("memory")
-    for way, (mine, by_clock, resident, own) in found.items():
-        print(f"| mlp:784-512-256-10, a tenth held, {way} | {mine:.5g} samples "
-              f"a processor second ({own:.1%}), {by_clock:.5g} by the clock, "
-              f"{resident / 1e6:.0f} MB resident | from memory: {rate:.5g} "
-              f"({spread:.1%}), {clock:.5g}, {peak / 1e6:.0f} MB | "
-              f"{mine / rate:.3f} |", flush=True)
+    """Ways of one turn follow one another: their ratio tells more than that of
+    two medians, where a machine is quicker at times."""
+    memory = found.pop("memory")
+
+    def median(of, i):
+        return statistics.median(x[i] for x in of)
+
+    for way, turns in found.items():
+        ratios = [[mine[i] / theirs[i] for mine, theirs in zip(turns, memory)]
+                  for i in range(2)]
+        print(f"| mlp:784-512-256-10, a tenth held, {way} | "
+              f"{median(turns, 0):.5g} samples a processor second, "
+              f"{median(turns, 1):.5g} by the clock, "
+              f"{median(turns, 2) / 1e6:.0f} MB resident | from memory: "
+              f"{median(memory, 0):.5g}, {median(memory, 1):.5g}, "
+              f"{median(memory, 2) / 1e6:.0f} MB | "
+              + ", ".join(f"{statistics.median(x):.3f} ({min(x):.3f} to "
+                          f"{max(x):.3f})" for x in ratios) + " |", flush=True)
 
 
 COUNT = 400_000
