@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -139,10 +140,13 @@ std::vector<MetricSample> process_metrics() {
   return samples;
 }
 
+/// Not ru_maxrss: that has what held the process before it became this program.
 uint64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:"))
+      return std::stoull(line.substr(std::strlen("VmHWM:"))) * 1024; // in kB
+  return 0;
 }
 
 MetricsReport measure(caf::actor_system& system, const RoleContext& context) {

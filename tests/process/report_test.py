@@ -171,6 +171,14 @@ class Data(Reports):
                          rf"{run['steps']} of 100000000$")
         self.assertGreater(run["roles"]["worker:0"]["peak_memory_bytes"], 0)
 
+    def test_the_peak_of_memory_is_not_that_of_who_began_the_run(self):
+        """The system counts what a process was before it became a program."""
+        held = b"x" * (600 << 20)
+        with Run(*JOB, "--strategy", "one_device", "--steps", "20") as run:
+            summary = run.finish()
+        self.assertGreater(summary["peak_memory_bytes"], 10 << 20)
+        self.assertLess(summary["peak_memory_bytes"], len(held))
+
     def test_a_coordinator_s_death_takes_no_point_and_no_event(self):
         path = self.path("run.html")
         with Run(*JOB, *SERVED, "--processes", *ENDLESS, "--report",
