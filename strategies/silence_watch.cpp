@@ -76,7 +76,8 @@ std::vector<SilenceWatch::Silent> SilenceWatch::tick(uint64_t now_ms) {
   for (const auto& [role, member] : members_)
     if (now_ms - member.heard_ms > limit)
       out.push_back({role, "silent for " + seconds(now_ms - member.heard_ms)
-                             + ", which may be " + seconds(limit)});
+                             + ", more than the " + seconds(limit)
+                             + " that may be"});
   for (const auto& silent : out)
     gone(silent.role);
   return out;

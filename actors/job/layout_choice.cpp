@@ -82,7 +82,7 @@ bool can_be_measured(const Job& made) {
 
 std::string in_ms(uint64_t ns) {
   char text[32];
-  const int digits = ns < 100'000'000 ? 1 : 0;
+  const int digits = ns < 1'000'000 ? 3 : ns < 100'000'000 ? 1 : 0;
   std::snprintf(text, sizeof text, "%.*f ms", digits,
                 static_cast<double>(ns) / 1e6);
   return text;

@@ -72,12 +72,14 @@ void show_members(const Values& values) {
 }
 
 /// Who waits for whom, and who holds up a step that is late.
-void show_waits(const Values& values) {
+void show_waits(const Values& values, bool committed) {
   for (const auto& value : values)
     if (value.name == metrics::step_age_seconds.name) {
       const auto reason = label_of(value, "reason");
-      std::printf("last commit %.1f s ago%s%s\n", value.value,
-                  reason.empty() ? "" : ": the step is late, ", reason.c_str());
+      std::printf(committed ? "last commit %.1f s ago%s%s\n"
+                            : "no step is committed yet, %.1f s%s%s\n",
+                  value.value, reason.empty() ? "" : ": the step is late, ",
+                  reason.c_str());
     }
   for (const auto& value : values)
     if (value.name == metrics::waits_for.name)
@@ -91,16 +93,19 @@ void show_waits(const Values& values) {
 int run_status(const Settings& settings) {
   const auto values = scrape(settings.metrics_address,
                              scrape_credentials(settings));
-  std::printf("step %.0f, data epoch %.0f, loss %.4f, membership epoch %.0f, "
+  const auto step = value_of(values, metrics::steps_committed_total);
+  char loss[32] = "-"; // of no step yet
+  if (step > 0)
+    std::snprintf(loss, sizeof loss, "%.4f",
+                  value_of(values, metrics::training_loss));
+  std::printf("step %.0f, data epoch %.0f, loss %s, membership epoch %.0f, "
               "%.0f restarts\n",
-              value_of(values, metrics::steps_committed_total),
-              value_of(values, metrics::data_epoch),
-              value_of(values, metrics::training_loss),
+              step, value_of(values, metrics::data_epoch), loss,
               value_of(values, metrics::membership_epoch),
               value_of(values, metrics::restarts_total));
   show_members(values);
   show_supervision(values);
-  show_waits(values);
+  show_waits(values, step > 0);
   std::set<std::string> roles;
   for (const auto& value : values)
     if (auto role = label_of(value, "role");

@@ -254,10 +254,12 @@ std::string read_header(InputFile& file) {
       file.path() + ": it is of " + format
       + ", and safetensors are read: write it with "
         "safetensors.torch.save_file(model.state_dict(), FILE), or its like");
-  if (length > max_header_bytes || length > file.size() - sizeof(length))
-    refuse_tensors(file.path(),
-                   "its header is said to have " + std::to_string(length)
-                     + " bytes, more than the file or the format allows");
+  if (length > max_header_bytes)
+    refuse_tensors(file.path(), "it does not begin as a safetensors file does");
+  if (length > file.size() - sizeof(length))
+    refuse_tensors(file.path(), "its header is said to have "
+                                  + std::to_string(length)
+                                  + " bytes, and the file is shorter");
   std::string header(length, '\0');
   file.read_all(std::as_writable_bytes(std::span{header}));
   return header;
