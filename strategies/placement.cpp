@@ -207,7 +207,8 @@ size_t Placement::min_full() const {
   size_t best = 0;
   const auto share = [&](size_t host) {
     const auto beyond = used_[host] >= hosts_[host].slots ? 1'000.0 : 0.0;
-    return beyond + (used_[host] + 1.0) / hosts_[host].slots;
+    return beyond
+           + (used_[host] + 1.0) / std::max<uint32_t>(1, hosts_[host].slots);
   };
   for (size_t host = 1; host < hosts_.size(); ++host)
     if (share(host) < share(best))

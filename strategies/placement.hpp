@@ -15,7 +15,7 @@ namespace troupe {
 /// A host by the name that its user gives it, and how many roles it takes.
 struct HostSlots {
   std::string name;
-  uint32_t slots = 1;
+  uint32_t slots = 1; ///< 0: it takes none any more
 };
 
 /// Reads "host1:4,host2,[::1]:2", one slot where no number stands behind a

@@ -12,6 +12,7 @@
 namespace troupe {
 
 struct CoordinatorState::LayoutLeft {
+  uint32_t devices = 0;
   std::optional<Snapshot>
     whole;             ///< what the members have left; none: too little
   std::string mistake; ///< empty: there is a layout
@@ -45,12 +46,15 @@ caf::result<Note> CoordinatorState::on(const RoleGone& gone) {
 caf::result<Replanned> CoordinatorState::on(const Remains& remains) {
   if (!gone_)
     return caf::make_error(caf::sec::invalid_argument, "nobody is gone");
+  if (remains.devices == 0)
+    return caf::make_error(caf::sec::invalid_argument, "no device is left");
   const auto asks = self_->make_response_promise<Replanned>();
   run_on(
     *outputs_, self_,
     [job = job_, id = options_.job_id, states = remains.states,
-     lay_out = options_.replan, devices = devices_ - 1] {
+     lay_out = options_.replan, devices = remains.devices] {
       LayoutLeft left;
+      left.devices = devices;
       left.whole = what_remains(*job, id, states);
       try {
         left.layout = lay_out(devices);
@@ -90,7 +94,6 @@ void CoordinatorState::keep_remains(const LayoutLeft& left, Replanner asks) {
 /// The supervisor ends this coordinator once it is told.
 void CoordinatorState::go_on_from(const CheckpointOutcome& from,
                                   const LayoutLeft& left, Replanner asks) {
-  const auto devices = devices_ - 1;
   std::string lost = "no step is undone";
   if (from.step >= steps_) {
     commits_.owners({{0, from.step}});
@@ -115,8 +118,8 @@ void CoordinatorState::go_on_from(const CheckpointOutcome& from,
   for (const auto& [step, end] : data_epoch_ends_) // whose evaluation is lost
     if (step <= from.step)
       observers_.tell(end);
-  ReplanRow row{gone_->role, devices,   left.layout.kept,
-                from.folder, from.step, reason};
+  ReplanRow row{gone_->role, left.devices, left.layout.kept,
+                from.folder, from.step,    reason};
   const auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_);
   journal_.replanned(row, [this, handle, asks, layout = row.layout] {
     caf::anon_send(caf::actor_cast<caf::actor>(handle),

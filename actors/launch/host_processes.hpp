@@ -47,9 +47,13 @@ public:
   virtual void kill(uint64_t number) = 0;
   /// Nobody plays the role again: what was kept of it may go.
   virtual void forget(RoleId role) = 0;
-  /// Where a process of this machine may open what is kept of a role; empty: it
-  /// may not, or nothing is.
-  virtual std::string memory_at(RoleId) { return {}; }
+  /// Tells, once, where a process of this machine may open what is kept of a
+  /// role, until forget(); empty: it may not, or nothing is. What is on a host
+  /// elsewhere is brought here first. Maybe on another thread.
+  virtual void tell_memory(RoleId,
+                           std::function<void(const std::string& at)> tell) {
+    tell({});
+  }
 };
 
 } // namespace troupe

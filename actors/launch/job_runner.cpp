@@ -194,13 +194,22 @@ RunResult run_processes(const RunOptions& options,
         return in_words(need);
     return std::string{};
   };
-  if (options.replans)
-    supervise.replan = [laid_out](const std::string& layout) {
+  if (options.replans) {
+    supervise.replan = [laid_out, &launch](const std::string& layout) {
       auto anew = laid_out->options;
       take_layout(anew, layout);
       *laid_out = Job{std::move(anew), laid_out->options.global_batch};
+      if (launch.place)
+        launch.place(laid_out->plan);
       return process_roles_of(laid_out->plan);
     };
+    supervise.devices_left = launch.devices_left;
+    if (!supervise.devices_left) // each is one of this machine's
+      supervise.devices_left =
+        [left = static_cast<uint32_t>(supervise.roles.size())](RoleId) mutable {
+          return --left;
+        };
+  }
   supervise.coordinators = kept;
   start_with(supervise, options, launch, start.address);
   supervise.on_line = [&launch](RoleId role, const std::string& line) {

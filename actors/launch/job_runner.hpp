@@ -142,6 +142,11 @@ struct LaunchOptions {
   /// Where a role other than the coordinator is played; null: by a child of
   /// this process.
   std::function<std::shared_ptr<HostProcesses>(RoleId)> host_of;
+  /// With it, of a job whose layers may be dealt anew: how many devices are
+  /// left (SupervisorOptions), and where the roles of another plan are played
+  /// from then on. The latter's errors: InputError.
+  std::function<uint32_t(RoleId gone)> devices_left;
+  std::function<void(const Plan&)> place;
   /// Receives each line that a role prints; on another thread.
   std::function<void(const std::string& role, const std::string& line)> on_line;
 };

@@ -59,6 +59,11 @@ void LocalProcesses::forget(RoleId role) {
   memory_.erase(role);
 }
 
+void LocalProcesses::tell_memory(
+  RoleId role, std::function<void(const std::string& at)> tell) {
+  tell(memory_at(role));
+}
+
 std::string LocalProcesses::memory_at(RoleId role) {
   const std::lock_guard guard{mutex_};
   const auto kept = memory_.find(role);

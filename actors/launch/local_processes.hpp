@@ -29,9 +29,11 @@ public:
   uint64_t start(Order order) override;
   void kill(uint64_t number) override;
   void forget(RoleId role) override;
-  std::string memory_at(RoleId role) override;
+  void tell_memory(RoleId role,
+                   std::function<void(const std::string& at)> tell) override;
 
 private:
+  std::string memory_at(RoleId role);
   int memory_of(const Order& order);
 
   const Options options_;

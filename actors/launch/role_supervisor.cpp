@@ -231,18 +231,32 @@ private:
     });
   }
 
-  /// Once all have ended.
+  /// Once all have ended, and what is kept of them on other hosts has come.
   void tell_what_remains() {
-    Remains remains;
-    for (const auto& [role, running] : running_) {
-      if (running.number != 0)
-        return;
-      if (!running.host)
-        continue;
-      if (auto at = running.host->memory_at(role); !at.empty())
-        remains.states.push_back(std::move(at));
-    }
-    self_->request(coordinator_, replan_deadline, remains)
+    if (std::ranges::any_of(running_, [](const auto& one) {
+          return one.second.number != 0;
+        }))
+      return;
+    remains_ = {};
+    unread_ = running_.size();
+    auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
+    const auto tell = [this, handle](const std::string& at) {
+      caf::anon_send(handle, Completion{[this, at] { remains_at(at); }});
+    };
+    for (const auto& [role, running] : running_)
+      if (running.host)
+        running.host->tell_memory(role, tell);
+      else
+        tell({});
+  }
+
+  void remains_at(const std::string& at) {
+    if (!at.empty())
+      remains_.states.push_back(at);
+    if (--unread_ > 0 || over_)
+      return;
+    remains_.devices = options_.devices_left(*asked_for_);
+    self_->request(coordinator_, replan_deadline, remains_)
       .then([this](const Replanned& x) { begin_anew(x.layout); },
             [this](const caf::error& failure) {
               if (failure != caf::sec::request_receiver_down) // it died: told
@@ -456,6 +470,8 @@ private:
   std::optional<RoleId> asked_for_;                    ///< who is gone
   /// Why all members are ended; none: they are not.
   std::optional<std::string> gone_;
+  Remains remains_;      ///< as far as it is known
+  size_t unread_ = 0;    ///< whose memory is still brought
   uint32_t layout_ = 0;  ///< counts how often layers were dealt
   bool follows_ = false; ///< a coordinator for that, once this one has ended
   bool over_ = false;

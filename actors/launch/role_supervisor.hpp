@@ -38,6 +38,9 @@ struct SupervisorOptions {
   /// Says which roles there are once the coordinator has laid the job out so
   /// (Replanned); null: a role that is started no more ends the run.
   std::function<std::vector<RoleId>(const std::string& layout)> replan;
+  /// How many devices are left without that role's and those of hosts that are
+  /// lost; with replan.
+  std::function<uint32_t(RoleId gone)> devices_left;
   std::string coordinator; ///< HOST:PORT,… of them, for roles elsewhere
   std::vector<std::string> arguments; ///< of each role, besides
   /// "needs about 1.9 GiB (…)", what a role takes; it may take a while to say.

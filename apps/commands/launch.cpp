@@ -55,9 +55,6 @@ Settings job_of(const LaunchFlags& flags) {
   if (job.print_config)
     throw UsageError("launch: --print-config prints what holds for troupe "
                      "train; ask that");
-  if (job.on_loss != "end")
-    throw UsageError("launch: --on-loss replan is not available yet where "
-                     "roles are on several hosts; leave it out");
   if (job.standby && flags.address.empty())
     throw UsageError("launch: --standby needs the address by which the hosts "
                      "reach both coordinators: add --address A before --");
@@ -76,6 +73,8 @@ int run_launch(const Settings& settings) {
   const Job planned{job.job, job.job.global_batch};
   Cluster cluster{settings.launch, planned.plan, planned.goes_in_lock_step(),
                   job.min_workers};
+  if (job.on_loss == "replan") // each host reads the checkpoint of all
+    cluster.let_all_read(job.checkpoints.dir);
   if (settings.launch.dry_run) {
     std::fputs(cluster.describe().c_str(), stdout);
     return 0;

@@ -5,6 +5,7 @@
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "apps/launch/ssh_words.hpp"
+#include "apps/settings/checks.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/shown_text.hpp"
 
@@ -30,6 +31,8 @@ constexpr size_t kept_words = 20;
 constexpr int enough_clocks = 8;
 constexpr size_t max_word = 300; ///< bytes of what a host says
 constexpr std::chrono::milliseconds write_patience{500};
+/// Between two parts of what a host brings.
+constexpr std::chrono::seconds memory_patience{30};
 
 /// The processor that this program is for, as `uname -m` has it.
 #if defined(__x86_64__)
@@ -113,6 +116,7 @@ void AgentLink::connect() {
   listens_.clear();
   not_listening_.clear();
   ways_.reset();
+  looked_.reset();
   brought_ = false;
   began_ = Clock::now();
   const std::weak_ptr<AgentLink> own = weak_from_this();
@@ -194,6 +198,17 @@ void AgentLink::try_ways(std::vector<std::string> places,
 std::optional<std::vector<AgentLink::Way>> AgentLink::ways() const {
   const std::lock_guard guard{mutex_};
   return ways_;
+}
+
+void AgentLink::look(const std::string& path) {
+  const std::lock_guard guard{mutex_};
+  looked_.reset();
+  say({{"do", "look"}, {"path", path}});
+}
+
+std::optional<std::string> AgentLink::looked() const {
+  const std::lock_guard guard{mutex_};
+  return looked_;
 }
 
 void AgentLink::ask_clock() {
@@ -327,15 +342,75 @@ void AgentLink::kill(uint64_t number) {
     on_end(end);
 }
 
+void AgentLink::tell_memory(RoleId role, Tell tell) {
+  std::unique_lock guard{mutex_};
+  if (state_ != State::here) {
+    guard.unlock();
+    tell({});
+    return;
+  }
+  memories_[role] = {{}, std::move(tell), Clock::now()};
+  say({{"do", "memory"}, {"role", to_string(role)}});
+}
+
+/// A host may say anything.
+void AgentLink::take_memory(const Json& message) {
+  std::unique_lock guard{mutex_};
+  const auto role = parse_role(message.at("role"));
+  const auto is = message.at("is").get<std::string>();
+  const auto found = memories_.find(role);
+  if (found == memories_.end() || !found->second.tell)
+    return; // nobody waits for it
+  auto& memory = found->second;
+  memory.heard = Clock::now();
+  std::string why;
+  try {
+    if (is == "memory")
+      memory.file.expect(message.at("bytes"));
+    else if (is == "part")
+      memory.file.add(message.at("at"), message.at("text"));
+  } catch (const InputError& failure) {
+    why = failure.what();
+    memory.file = {};
+  }
+  if (is != "brought" && why.empty())
+    return;
+  const auto tell = std::exchange(memory.tell, nullptr);
+  const auto at = why.empty() && memory.file.is_whole() ? memory.file.path()
+                                                        : std::string{};
+  guard.unlock();
+  if (!why.empty() && options_.note)
+    options_.note("what " + options_.name + " has kept of " + to_string(role)
+                  + " is left there: " + why);
+  tell(at);
+}
+
+/// Those that nothing has come of for so long. `mutex_` is held; they are to be
+/// told without.
+std::vector<AgentLink::Tell> AgentLink::memories_lost(Clock::duration silence) {
+  std::vector<Tell> out;
+  for (auto& [role, memory] : memories_)
+    if (memory.tell && Clock::now() - memory.heard >= silence)
+      out.push_back(std::exchange(memory.tell, nullptr));
+  return out;
+}
+
 void AgentLink::forget(RoleId role) {
   const std::lock_guard guard{mutex_};
+  memories_.erase(role);
   say({{"do", "forget"}, {"role", to_string(role)}});
 }
 
 void AgentLink::pulse() {
   std::unique_lock guard{mutex_};
-  if (state_ == State::here)
+  if (state_ == State::here) {
     say({{"do", "alive"}});
+    const auto late = memories_lost(memory_patience);
+    guard.unlock();
+    for (const auto& tell : late)
+      tell({});
+    return;
+  }
   if (state_ != State::starting || Clock::now() - began_ < options_.deadline)
     return;
   keep("timed out: nothing within "
@@ -411,6 +486,8 @@ RoleProcess AgentLink::process_of(const Running& running) const {
 
 void AgentLink::on_message(const Json& message) {
   const auto is = message.at("is").get<std::string>();
+  if (is == "memory" || is == "part" || is == "brought")
+    return take_memory(message);
   std::unique_lock guard{mutex_};
   if (is == "here") {
     if (state_ != State::starting)
@@ -446,6 +523,10 @@ void AgentLink::on_message(const Json& message) {
   if (is == "listens") {
     message.at("at").get_to(listens_);
     not_listening_ = bounded(message.at("why"));
+    return;
+  }
+  if (is == "looked") {
+    looked_ = bounded(message.at("why"));
     return;
   }
   if (is == "tried") {
@@ -505,6 +586,7 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
                    + (said_.empty() ? "" : ": " + said_.back())
                : options_.why({said_.begin(), said_.end()}, exit.describe());
   auto lost = std::exchange(running_, {});
+  const auto memories = memories_lost({});
   auto outbox = std::move(outbox_);
   std::vector<std::pair<Order, End>> ends;
   for (auto& [number, running] : lost) {
@@ -520,6 +602,8 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
   for (const auto& [order, end] : ends)
     if (order.on_end)
       order.on_end(end);
+  for (const auto& tell : memories)
+    tell({});
 }
 
 } // namespace troupe

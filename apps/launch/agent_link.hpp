@@ -3,6 +3,7 @@
 #include "actors/certificates/member_signer.hpp"
 #include "actors/launch/host_processes.hpp"
 #include "actors/process/child_processes.hpp"
+#include "apps/launch/brought_memory.hpp"
 #include "apps/launch/outbox.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,17 +36,21 @@ inline constexpr const char* brought_prefix = "from-";
 ///                             what follows --flight is for it to say, unless
 ///                             that is "none"
 ///     signed id, certificate  answers "asks"
+///     look   path             whether it can read that file
 ///     clock                   is answered at once
 ///     flights                 brings what recorders have
+///     memory role             brings what it keeps of a role that has ended
 ///     end    keep             keep: what recorders have stays there
 ///     kill   id · forget role · pause stands · alive
 ///
 /// and from it, by "is":
 ///
 ///     here    version, host, time_s, address, client   it begins
-///     listens at | why · tried id, ways
+///     listens at | why · tried id, ways · looked why
 ///     clock   unix_ns
 ///     flight  name, last, text   a part of a file; flights: that was all
+///     memory  role, bytes     so many will come; part role, at, text: of
+///                             them; brought role: that was all
 ///     leaves                  it was told to end, and its roles are told
 ///     asks    id, request     a key for that role was made, and is to be
 ///                             signed
@@ -68,6 +73,8 @@ public:
     std::string address; ///< of the host; empty: the one it is reached by
     std::shared_ptr<MemberSigner> signer;
     std::string flights; ///< folder for those of that host; empty: none
+    /// A line for the run's user; on another thread. May be empty.
+    std::function<void(std::string line)> note;
     ChildProcesses* processes = nullptr; ///< outlives all that is started here
     std::chrono::milliseconds deadline{10'000}; ///< to be there
   };
@@ -122,6 +129,11 @@ public:
                 const std::vector<std::string>& doors);
   std::optional<std::vector<Way>> ways() const;
 
+  /// Asks whether that host can read a file; looked() is none until that is
+  /// answered, and then why it cannot, or empty.
+  void look(const std::string& path);
+  std::optional<std::string> looked() const;
+
   /// Asks what time it is there, some times; knows_clock() once that is known,
   /// or nobody is there.
   void ask_clock();
@@ -136,6 +148,10 @@ public:
   uint64_t start(Order order) override;
   void kill(uint64_t number) override;
   void forget(RoleId role) override;
+  /// Tells that nothing is where it does not come: its host is lost, or brings
+  /// nothing for half a minute, or there is no room for it here.
+  void tell_memory(RoleId role,
+                   std::function<void(const std::string& at)> tell) override;
 
   /// To be called every second: tells the agent that somebody is here, and
   /// gives up on one that does not come in time.
@@ -154,10 +170,20 @@ private:
     uint32_t process = 0; ///< there; 0: not started yet
   };
 
+  using Tell = std::function<void(const std::string& at)>;
+  /// What is kept of a role there, as it comes.
+  struct Memory {
+    BroughtMemory file;
+    Tell tell; ///< null: it has been told
+    std::chrono::steady_clock::time_point heard;
+  };
+
   void connect();
   void say_clock();
   void take_clock(const nlohmann::json& message);
   void take_flight(const nlohmann::json& message);
+  void take_memory(const nlohmann::json& message);
+  std::vector<Tell> memories_lost(std::chrono::steady_clock::duration silence);
   void say(const nlohmann::json& message);
   void send_start(uint64_t number);
   void on_line(const std::string& line);
@@ -184,6 +210,7 @@ private:
   std::string not_listening_;
   uint64_t asked_ways_ = 0; ///< how often
   std::optional<std::vector<Way>> ways_;
+  std::optional<std::string> looked_;
   bool brought_ = false; ///< flights, over this connection
   bool stays_there_ =
     false; ///< something of recorders does, as far as is known
@@ -193,6 +220,7 @@ private:
   std::chrono::steady_clock::time_point asked_clock_;
   std::chrono::nanoseconds round_trip_{}; ///< the shortest
   int64_t behind_ns_ = 0;                 ///< that host's clock
+  std::map<RoleId, Memory> memories_;
   uint64_t next_ = 1;
   std::map<uint64_t, Running> running_;
 };

@@ -1,6 +1,7 @@
 #include "apps/launch/cluster.hpp"
 
 #include "actors/certificates/member_name.hpp"
+#include "actors/process/random_hex.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/version.hpp"
@@ -86,6 +87,31 @@ std::string joined(const std::vector<std::string>& lines, const char* between) {
   return out;
 }
 
+/// An empty file for others to look for, as long as this lives.
+class TrialFile {
+public:
+  /// Errors: InputError.
+  explicit TrialFile(const std::string& folder)
+    : path_((std::filesystem::absolute(folder) / ("trial-" + random_hex(8)))
+              .string()) {
+    std::error_code failure;
+    std::filesystem::create_directories(folder, failure);
+    if (failure || !std::ofstream{path_})
+      throw InputError("--checkpoint-dir " + folder + ": cannot be written");
+  }
+  ~TrialFile() {
+    std::error_code failure;
+    std::filesystem::remove(path_, failure);
+  }
+  TrialFile(const TrialFile&) = delete;
+  TrialFile& operator=(const TrialFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
 std::vector<HostSlots> hosts_of(const LaunchFlags& flags,
                                 std::map<std::string, std::string>& addresses) {
   std::vector<HostSlots> hosts;
@@ -127,6 +153,7 @@ Cluster::Cluster(const LaunchFlags& flags, Plan plan, bool in_lock_step,
   } else if (!placement_.place(plan_, mistake)) {
     throw UsageError("launch: " + mistake);
   }
+  devices_ = static_cast<uint32_t>(placement_.roles().size());
   file_.version = version;
   file_.path = flags_.remote_path;
   file_.own_path = !flags_.remote_path.empty();
@@ -276,6 +303,7 @@ void Cluster::make_links() {
       link.address = given->second;
     link.signer = signer_;
     link.flights = flights_;
+    link.note = [this](std::string line) { say(std::move(line)); };
     link.processes = processes_.get();
     link.deadline = std::chrono::seconds{flags_.connect_deadline_s + 1};
     links_.push_back(std::make_shared<AgentLink>(std::move(link)));
@@ -790,6 +818,41 @@ bool Cluster::try_ways(const std::string& coordinator) {
   return true;
 }
 
+/// Returns false where it is to stop.
+bool Cluster::try_folder() {
+  const TrialFile trial{shared_};
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (placement_.used(host))
+      links_[host]->look(trial.path());
+  Names failures;
+  const auto all = [&] {
+    failures.clear();
+    for (size_t host = 0; host < links_.size(); ++host) {
+      if (!placement_.used(host))
+        continue;
+      const auto why = links_[host]->looked();
+      if (!why)
+        return false;
+      if (!why->empty())
+        failures.push_back(links_[host]->name() + " does not see "
+                           + trial.path() + " (" + *why + ")");
+    }
+    return true;
+  };
+  if (!wait_for(all, std::chrono::seconds{flags_.connect_deadline_s}))
+    return false;
+  if (!all())
+    throw InputError("a host did not say in time whether it sees "
+                     + trial.path()
+                     + ", its disk may be late; give more "
+                       "--connect-deadline-s");
+  if (!failures.empty())
+    throw InputError("--on-loss replan: " + joined(failures, "; ")
+                     + ": name a --checkpoint-dir that all hosts have under "
+                       "the same path, as on NFS");
+  return true;
+}
+
 std::optional<std::string>
 Cluster::open(const Credentials& authority,
               const std::function<std::string()>& stop,
@@ -807,7 +870,7 @@ Cluster::open(const Credentials& authority,
     if (takes_part(host))
       check_clock(*links_[host]);
   auto coordinator = settle_addresses();
-  if (!try_ways(coordinator))
+  if (!try_ways(coordinator) || (!shared_.empty() && !try_folder()))
     return {};
   if (elastic_)
     begin_elastic();
@@ -824,6 +887,50 @@ std::shared_ptr<HostProcesses> Cluster::of(RoleId role) {
     return elastic_;
   const std::lock_guard guard{mutex_};
   return links_.at(placement_.host_of(role));
+}
+
+/// Each role has a slot: a host that is lost has none any more, one that has
+/// lost a role has one fewer, and one with slots to spare makes up for it.
+uint32_t Cluster::devices_left(RoleId gone) {
+  std::vector<bool> stays;
+  for (const auto& link : links_)
+    stays.push_back(link->stays());
+  Names lost;
+  std::unique_lock guard{mutex_};
+  auto& hosts = left_ = placement_.hosts();
+  uint32_t slots = 0;
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    if (!stays[host]) {
+      if (placement_.used(host))
+        lost.push_back(hosts[host].name);
+      hosts[host].slots = 0;
+    } else if (placement_.host_of(gone) == host) {
+      --hosts[host].slots;
+    }
+    slots += hosts[host].slots;
+  }
+  devices_ = std::min(devices_, slots);
+  guard.unlock();
+  for (const auto& name : lost)
+    say(name
+        + " is lost, with what its roles had in memory: it gets none any "
+          "more, also where it comes back");
+  return devices_;
+}
+
+void Cluster::place(const Plan& plan) {
+  {
+    const std::lock_guard guard{mutex_};
+    plan_ = plan;
+    placement_ = Placement{left_};
+    std::string mistake;
+    if (!placement_.place(plan_, mistake))
+      throw InputError(mistake);
+  }
+  for (size_t host = 0; host < links_.size(); ++host)
+    if (placement_.used(host))
+      say(links_[host]->name() + " (" + links_[host]->address()
+          + "): " + to_string(placement_.on(host)));
 }
 
 std::map<RoleId, std::string> Cluster::places() {

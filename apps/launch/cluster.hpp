@@ -35,6 +35,10 @@ public:
           uint32_t min_workers);
   ~Cluster() override;
 
+  /// open() makes sure that all hosts can read what is in this folder, which it
+  /// makes.
+  void let_all_read(const std::string& folder) { shared_ = folder; }
+
   /// What would be started where, a command a line.
   std::string describe() const;
 
@@ -42,6 +46,8 @@ public:
   open(const Credentials& authority, const std::function<std::string()>& stop,
        const std::function<void(const std::string& line)>& note) override;
   std::shared_ptr<HostProcesses> of(RoleId role) override;
+  uint32_t devices_left(RoleId gone) override;
+  void place(const Plan& plan) override;
   std::map<RoleId, std::string> places() override;
   std::string wish() override;
   std::vector<std::string> take_notes() override;
@@ -94,6 +100,7 @@ private:
   places_for(size_t host, const std::string& coordinator) const;
   Names closed_ways(const std::string& coordinator, bool& all) const;
   bool try_ways(const std::string& coordinator);
+  bool try_folder();
   bool wait_for(const std::function<bool()>& condition,
                 std::chrono::milliseconds deadline);
   void pulse();
@@ -103,6 +110,9 @@ private:
   bool in_lock_step_;
   std::map<std::string, std::string> addresses_; ///< of the hosts' file
   Placement placement_;
+  uint32_t devices_ = 0;        ///< that a split model may be laid out on
+  std::vector<HostSlots> left_; ///< of hosts, for another plan
+  std::string shared_; ///< folder that all hosts are to read; empty: none
   ProgramImage image_;
   ProgramFile file_;
   std::function<std::string()> stop_;

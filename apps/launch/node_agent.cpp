@@ -7,6 +7,7 @@
 #include "actors/process/own_process.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/version.hpp"
+#include "apps/launch/brought_memory.hpp"
 #include "apps/launch/trial_door.hpp"
 #include "apps/process/program_image.hpp"
 #include "apps/process/run_folder.hpp"
@@ -14,6 +15,7 @@
 #include "apps/terminal/interrupt.hpp"
 #include "kernels/base/error.hpp"
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/mman.h>
@@ -220,6 +222,10 @@ private:
       kill(message.at("id"));
     else if (wish == "forget")
       roles_.forget(parse_role(message.at("role")));
+    else if (wish == "look")
+      look_at(message.at("path"));
+    else if (wish == "memory")
+      bring_memory_of(parse_role(message.at("role")));
     else if (wish == "clock")
       report_({{"is", "clock"}, {"unix_ns", unix_ns()}});
     else if (wish == "flights")
@@ -278,14 +284,35 @@ private:
   /// On a thread of its own: roles are started and ended meanwhile.
   void try_ways(uint64_t id, std::vector<std::string> places,
                 std::set<std::string> doors) {
-    std::erase_if(tries_, [](const std::future<void>& one) {
+    beside([this, id, at = std::move(places), open = std::move(doors)] {
+      report_ways(id, at, open);
+    });
+  }
+
+  /// On one, too: a disk of the network may not answer.
+  void look_at(const std::string& path) {
+    beside([this, path] {
+      const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+      report_({{"is", "looked"}, {"why", file ? "" : std::strerror(errno)}});
+    });
+  }
+
+  /// Also on one: what is left of a large model takes its time.
+  void bring_memory_of(RoleId role) {
+    roles_.tell_memory(role, [this, role](const std::string& at) {
+      beside([this, role, at] {
+        bring_memory(to_string(role), at,
+                     [this](const Json& message) { report_(message); });
+      });
+    });
+  }
+
+  template <class Errand>
+  void beside(Errand errand) {
+    std::erase_if(errands_, [](const std::future<void>& one) {
       return one.wait_for(std::chrono::seconds{0}) == std::future_status::ready;
     });
-    tries_.push_back(
-      std::async(std::launch::async,
-                 [this, id, at = std::move(places), open = std::move(doors)] {
-                   report_ways(id, at, open);
-                 }));
+    errands_.push_back(std::async(std::launch::async, std::move(errand)));
   }
 
   /// All at once, on threads of their own: one that drops what it gets would
@@ -366,7 +393,11 @@ private:
   }
 
   void kill(uint64_t id) {
-    wanted_.erase(id);
+    if (wanted_.erase(id) > 0) {
+      HostProcesses::End end;
+      end.death.how = "ended before it was started";
+      ended(id, end);
+    }
     const std::lock_guard guard{mutex_};
     if (const auto found = numbers_.find(id); found != numbers_.end())
       roles_.kill(found->second);
@@ -396,7 +427,7 @@ private:
   bool keeps_ = true; ///< what recorders have, as nobody has come for it
   std::shared_ptr<ChildProcesses> processes_;
   LocalProcesses roles_;
-  std::vector<std::future<void>> tries_; ///< last: they use what is above
+  std::vector<std::future<void>> errands_; ///< last: they use what is above
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "actors/certificates/credentials.hpp"
 #include "actors/launch/host_processes.hpp"
+#include "strategies/plan.hpp"
 #include "strategies/role_id.hpp"
 
 #include <functional>
@@ -28,6 +29,12 @@ public:
   open(const Credentials& authority, const std::function<std::string()>& stop,
        const std::function<void(const std::string& line)>& note) = 0;
   virtual std::shared_ptr<HostProcesses> of(RoleId role) = 0;
+  /// How many devices a split model has left where that role is started no
+  /// more, its processes have all ended, and who is not there now is not waited
+  /// for: never more than before. And the roles of another plan, for at most so
+  /// many, get their hosts. Errors: InputError.
+  virtual uint32_t devices_left(RoleId gone) = 0;
+  virtual void place(const Plan& plan) = 0;
   /// The host of each role that has one, as its user calls that.
   virtual std::map<RoleId, std::string> places() = 0;
   /// A change of the running job that hosts which came or went ask for, as

@@ -131,6 +131,10 @@ std::optional<std::string> take_hosts(RoleHosts& hosts, const RunOptions& run,
   if (!host)
     return {};
   launch.host_of = [&hosts](RoleId role) { return hosts.of(role); };
+  launch.devices_left = [&hosts](RoleId gone) {
+    return hosts.devices_left(gone);
+  };
+  launch.place = [&hosts](const Plan& plan) { hosts.place(plan); };
   launch.revoked = [&hosts, own = launch.revoked](const MemberName& name,
                                                   int64_t until) {
     hosts.revoked(name, until);

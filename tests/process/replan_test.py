@@ -216,8 +216,9 @@ class Replan(SplitModels, OwnFolder):
             ([*meshed, "--processes", "--standby", *kept, *flag],
              r"--on-loss replan .*--standby")))
         for done, line in (
-                (call("launch", "-H", "localhost:4", "--", "train", *STRUCK,
-                      *meshed, *kept, *flag), r"launch: --on-loss replan is not"),
+                (call("launch", "--kubernetes", "--", "train", *STRUCK,
+                      *meshed, *kept, *flag),
+                 r"launch: .*--on-loss"),
                 (call("role", "coordinator", *STRUCK, *meshed, *kept, *flag,
                       "--certificates", self.path("certs")),
                  r"--on-loss replan .*started by hand"),

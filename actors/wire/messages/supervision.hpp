@@ -64,9 +64,11 @@ struct RoleGone {
   RoleId role;
   std::string how;
 };
-/// They have ended: where their states can be opened on this host.
+/// They have ended: where their states can be opened on the coordinator's host,
+/// and how many devices are left.
 struct Remains {
   std::vector<std::string> states;
+  uint32_t devices = 0;
 };
 /// How the coordinator that follows lays the job out, as its journal has it.
 struct Replanned {
@@ -125,7 +127,7 @@ TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how),
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
 TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
 TROUPE_INSPECT(RoleGone, TROUPE_FIELD(role), TROUPE_FIELD(how))
-TROUPE_INSPECT(Remains, TROUPE_FIELD(states))
+TROUPE_INSPECT(Remains, TROUPE_FIELD(states), TROUPE_FIELD(devices))
 TROUPE_INSPECT(Replanned, TROUPE_FIELD(layout))
 TROUPE_INSPECT(Progress, TROUPE_FIELD(step), TROUPE_FIELD(total),
                TROUPE_FIELD(loss), TROUPE_FIELD(samples_per_second),

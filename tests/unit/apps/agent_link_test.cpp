@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -284,6 +285,80 @@ BOOST_AUTO_TEST_CASE(recorders_of_a_host_come_by_the_clock_of_this_one) {
   const auto moved = flights.all[0].to_unix_ns - there;
   constexpr int64_t second = 1'000'000'000;
   BOOST_TEST(std::abs(moved - 3'600 * second) < 10 * second);
+}
+
+namespace {
+
+/// What a link tells of stage:1's memory, where its agent answers so.
+struct Asked {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::string> at;
+
+  void ask(AgentLink& link) {
+    link.tell_memory({RoleKind::stage, 1}, [this](const std::string& where) {
+      const std::lock_guard guard{mutex};
+      BOOST_TEST(!at); // once
+      at = where;
+      changed.notify_all();
+    });
+  }
+  std::string wait() {
+    std::unique_lock guard{mutex};
+    BOOST_REQUIRE(changed.wait_for(guard, 20s, [&] { return at.has_value(); }));
+    return *at;
+  }
+};
+
+std::string memory_of_agent(const std::string& answer) {
+  Asked asked;
+  std::string text;
+  Bench bench{std::string{here} + "read -r memory; " + answer};
+  bench.link->begin();
+  std::string why;
+  for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+    std::this_thread::sleep_for(20ms);
+  BOOST_REQUIRE(bench.link->is_here());
+  asked.ask(*bench.link);
+  const auto at = asked.wait();
+  if (!at.empty()) {
+    std::ifstream file{at};
+    std::getline(file, text);
+  }
+  bench.link->forget({RoleKind::stage, 1});
+  return at.empty() ? "nothing" : text;
+}
+
+std::string said(const std::string& message) {
+  return "echo '" + message + "'; ";
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_an_agent_keeps_of_a_role_is_brought) {
+  const auto begins = said(R"({"is":"memory","role":"stage:1","bytes":5})");
+  const auto first =
+    said(R"({"is":"part","role":"stage:1","at":2,"text":"bGxv"})");
+  const auto second =
+    said(R"({"is":"part","role":"stage:1","at":0,"text":"aGU="})");
+  const auto ends = said(R"({"is":"brought","role":"stage:1"})");
+  const std::string stays = "read -r more";
+  // Nobody waits for another's.
+  const auto others = said(R"({"is":"memory","role":"stage:2","bytes":9})")
+                      + said(R"({"is":"brought","role":"stage:2"})");
+  BOOST_TEST(memory_of_agent(others + begins + first + second + ends + stays)
+             == "hello");
+  BOOST_TEST(memory_of_agent(begins + first + ends + stays) == "nothing");
+  BOOST_TEST(memory_of_agent(begins + first + first + stays) == "nothing");
+  BOOST_TEST(memory_of_agent(first + stays) == "nothing");
+  BOOST_TEST(memory_of_agent(begins + first + "exit 255") == "nothing");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_is_lost_has_kept_nothing) {
+  Bench bench{"exit 9"};
+  Asked asked;
+  asked.ask(*bench.link);
+  BOOST_TEST(asked.wait().empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_asks_again_for_the_program_gets_it_once) {

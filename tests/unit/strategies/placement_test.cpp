@@ -186,6 +186,17 @@ BOOST_AUTO_TEST_CASE(stages_are_apart_and_few_activations_cross) {
   BOOST_TEST(on(all, 2) == "stage:4, stage:5");
 }
 
+BOOST_AUTO_TEST_CASE(a_host_without_slots_gets_no_role) {
+  const auto one = placed({{"a", 2}, {"b", 0}, {"c", 1}},
+                          of(RoleKind::stage, 3));
+  BOOST_TEST(one.on(0).size() == 2u);
+  BOOST_TEST(one.on(1).empty());
+  BOOST_TEST(!one.used(1));
+  BOOST_TEST(one.on(2).size() == 1u);
+  BOOST_TEST(refused({{"a", 2}, {"b", 0}}, of(RoleKind::stage, 3))
+               .starts_with("3 roles and 2 slots"));
+}
+
 BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
   const auto plan = of(RoleKind::tensor, 4);
   const auto all = placed({{"a", 2}, {"b", 1}, {"c", 1}}, plan);

@@ -272,7 +272,9 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
   BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
   BOOST_TEST(round_trip(RoleGone{worker_1, "dead"}).how == "dead");
-  BOOST_TEST(round_trip(Remains{{"/proc/1/fd/3"}}).states.size() == 1u);
+  const auto remains = round_trip(Remains{{"/proc/1/fd/3"}, 7});
+  BOOST_TEST(remains.states.size() == 1u);
+  BOOST_TEST(remains.devices == 7u);
   BOOST_TEST(round_trip(Replanned{"{}"}).layout == "{}");
   BOOST_TEST(round_trip(Progress{1, 2, 3, 4, 5}).steps_per_second == 5);
   BOOST_TEST(

@@ -1,0 +1,107 @@
+#include "apps/launch/brought_memory.hpp"
+
+#include "actors/process/base64.hpp"
+#include "kernels/base/error.hpp"
+#include "kernels/files/free_memory.hpp"
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+/// Bytes that a line has; characters of them fill whole threes.
+constexpr uint64_t part_bytes = uint64_t{3} << 17;
+
+struct Extent {
+  uint64_t at = 0;
+  uint64_t bytes = 0;
+};
+
+/// Where there is anything.
+std::vector<Extent> extents_of(int file) {
+  std::vector<Extent> out;
+  for (off_t at = 0; (at = ::lseek(file, at, SEEK_DATA)) >= 0;) {
+    const auto end = ::lseek(file, at, SEEK_HOLE);
+    if (end <= at)
+      break;
+    out.push_back({static_cast<uint64_t>(at), static_cast<uint64_t>(end - at)});
+    at = end;
+  }
+  return out;
+}
+
+/// Empty: it cannot be read.
+std::string bytes_at(int file, Extent part) {
+  std::string out(part.bytes, '\0');
+  const auto count = ::pread(file, out.data(), out.size(),
+                             static_cast<off_t>(part.at));
+  if (count != static_cast<ssize_t>(out.size()))
+    out.clear();
+  return out;
+}
+
+void need_room(uint64_t bytes) {
+  need_memory(bytes, "to bring it here", "take a machine with more memory");
+}
+
+} // namespace
+
+void bring_memory(
+  const std::string& role, const std::string& path,
+  const std::function<void(const nlohmann::json& message)>& report) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const auto extents = file ? extents_of(file.get()) : std::vector<Extent>{};
+  const auto bytes = std::accumulate(
+    extents.begin(), extents.end(), uint64_t{0},
+    [](uint64_t sum, const Extent& one) { return sum + one.bytes; });
+  report({{"is", "memory"}, {"role", role}, {"bytes", bytes}});
+  for (const auto& extent : extents)
+    for (uint64_t done = 0; done < extent.bytes; done += part_bytes) {
+      const Extent part{extent.at + done,
+                        std::min(part_bytes, extent.bytes - done)};
+      report({{"is", "part"},
+              {"role", role},
+              {"at", part.at},
+              {"text", in_base64(bytes_at(file.get(), part))}});
+    }
+  report({{"is", "brought"}, {"role", role}});
+}
+
+void BroughtMemory::expect(uint64_t bytes) {
+  if (bytes == 0)
+    return;
+  need_room(bytes);
+  file_.reset(::memfd_create("brought", MFD_CLOEXEC));
+  if (!file_)
+    throw InputError(std::string{"no memory for it: "} + std::strerror(errno));
+  missing_ = bytes;
+}
+
+void BroughtMemory::add(uint64_t at, const std::string& text) {
+  need_room(missing_); // others are brought at the same time
+  const auto bytes = of_base64(text);
+  if (!bytes || bytes->empty() || bytes->size() > missing_)
+    throw InputError("it came damaged");
+  if (::pwrite(file_.get(), bytes->data(), bytes->size(),
+               static_cast<off_t>(at))
+      != static_cast<ssize_t>(bytes->size()))
+    throw InputError(std::string{"no memory for it: "} + std::strerror(errno));
+  missing_ -= bytes->size();
+}
+
+std::string BroughtMemory::path() const {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/"
+         + std::to_string(file_.get());
+}
+
+} // namespace troupe
