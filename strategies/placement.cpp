@@ -277,10 +277,12 @@ std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan,
                  || mesh.pipeline_of(one.index)
                       == mesh.pipeline_of(other.index));
     // Replicas reduce among each other; beside shards these do only where they
-    // keep the dense layers. Shards may be in the workers' own processes.
+    // keep the dense layers, or their passes wait for each other's. Shards may
+    // be in the workers' own processes.
     return plan.paired || one.kind == RoleKind::shard
            || other.kind == RoleKind::shard
-           || plan.owner_kind != RoleKind::shard || plan.dense_reduced;
+           || plan.owner_kind != RoleKind::shard || plan.dense_reduced
+           || in_lock_step;
   };
   std::set<std::pair<size_t, size_t>> out;
   for (const auto& [one, here] : roles_)

@@ -61,7 +61,7 @@ public:
 
   /// Pairs of hosts, the lower index first, of which a role of the one has to
   /// talk to a role of the other, in either direction. `in_lock_step`: passes
-  /// stop for sums over all virtual ranks, of all pipelines.
+  /// stop for sums over all virtual ranks, of all pipelines, or workers.
   std::set<std::pair<size_t, size_t>> links(const Plan& plan,
                                             bool in_lock_step = false) const;
 

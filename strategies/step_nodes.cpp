@@ -10,10 +10,15 @@ namespace troupe {
 void StepNodes::begin_epoch(uint64_t step, RankRange ranks,
                             const std::vector<RankRange>& missing,
                             const std::vector<RankRange>& shares,
-                            uint32_t virtual_ranks) {
+                            uint32_t virtual_ranks, bool together) {
   all_ = nodes_of_shares(ranks, shares, virtual_ranks);
   step_ = step;
   left_.clear();
+  if (together) {
+    if (!missing.empty())
+      left_ = all_;
+    return;
+  }
   for (auto range : takeover_ranks(ranks, missing))
     for (auto node : nodes_of_shares(range, shares, virtual_ranks))
       left_.push_back(node);

@@ -14,11 +14,12 @@ namespace troupe {
 class StepNodes {
 public:
   /// An epoch begins: the worker owns `ranks`, and of `step` these are missing.
-  /// A node never spans two `shares`.
+  /// A node never spans two `shares`. `together`: ranks can be computed with
+  /// all others alone; where any is missing, all workers compute all of theirs.
   void begin_epoch(uint64_t step, RankRange ranks,
                    const std::vector<RankRange>& missing,
-                   const std::vector<RankRange>& shares,
-                   uint32_t virtual_ranks);
+                   const std::vector<RankRange>& shares, uint32_t virtual_ranks,
+                   bool together = false);
   /// The step is committed; `next` begins, with all nodes left to compute.
   void begin_step(uint64_t next);
   /// All is undone: nothing of what there was counts.

@@ -97,10 +97,11 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters,
                       std::shared_ptr<const StepRows> rows,
                       const GradientBuckets* buckets, const NodesReady& ready,
-                      ParameterGate* gate) {
+                      ParameterGate* gate, RankPeers* peers) {
   step_rows_ = std::move(rows);
   gate_ = gate;
   NodeTargets targets;
+  targets.peers = peers;
   std::vector<NodeSum> sums;
   if (buckets != nullptr) {
     targets.buckets = buckets;

@@ -58,11 +58,13 @@ public:
   /// where; they have the nodes' samples. Buckets (null: nobody asks) become
   /// ready as below. Behind a gate it begins at once and waits for each
   /// parameter where it is first read; nothing is ready before all are there.
+  /// `peers` as in NodeTargets.
   StepGradient
   compute(uint64_t step, const std::vector<RankRange>& nodes,
           const float* parameters, std::shared_ptr<const StepRows> rows = {},
           const GradientBuckets* buckets = nullptr,
-          const NodesReady& ready = {}, ParameterGate* gate = nullptr);
+          const NodesReady& ready = {}, ParameterGate* gate = nullptr,
+          RankPeers* peers = nullptr);
 
   /// The same into the caller's; a node without samples leaves its buffer
   /// alone. The result has no nodes. Buckets become ready while the last leaf's

@@ -45,6 +45,7 @@ Activate CoordinatorState::told(const EpochDecision& epoch) const {
   message.fence = fence_;
   const bool workers_meet = !keeps_slices(job_->plan.owner_kind)
                             || job_->plan.dense_reduced
+                            || job_->goes_in_lock_step()
                             || job_->options.link == "shm"; // looks at its own
   for (const auto& [role, present] : present_) {
     if (!is_member_kind(role.kind))

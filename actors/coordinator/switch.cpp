@@ -23,6 +23,9 @@ caf::result<Note> CoordinatorState::on(const SwitchConsistency& wanted) {
   if (mode.async && job_->options.rule.kind == OptimizerKind::lamb)
     return refuse("optimizer lamb needs the whole gradient of a step, which "
                   "async does not have");
+  if (mode.async && job_->goes_in_lock_step())
+    return refuse("a norm with cross_replica needs all virtual ranks of a step "
+                  "at once, which async computes one by one");
   if (mode.async && has_exact_rows(*job_))
     return refuse("rows that make up updates later (--sparse-updates exact) "
                   "need the learning rates of steps, which async does not "

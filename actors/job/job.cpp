@@ -329,14 +329,45 @@ SampleBlocks sample_blocks(const JobOptions& options) {
   return {rule.block, rule.window};
 }
 
-bool are_replicas_on_cpus(const JobOptions& options) {
+/// Members take whole passes of their own, step by step.
+bool computes_whole_passes(const JobOptions& options) {
   const auto strategy = options.strategy;
-  return (strategy == Strategy::one_device || strategy == Strategy::mirrored
-          || strategy == Strategy::central_storage
-          || strategy == Strategy::multi_worker_mirrored)
-         && std::ranges::all_of(options.devices, [](const std::string& device) {
-              return device.starts_with("cpu");
-            });
+  return strategy == Strategy::one_device || strategy == Strategy::mirrored
+         || strategy == Strategy::central_storage
+         || strategy == Strategy::multi_worker_mirrored
+         || strategy == Strategy::parameter_server
+         || (strategy == Strategy::fully_sharded
+             && options.cut.sharding == Sharding::optimizer);
+}
+
+/// Statistics over all virtual ranks need an exchange between them in the
+/// middle of passes.
+void check_cross_replica(const JobOptions& options, const Op& op) {
+  const auto start = "--model: operator " + op.name + ": cross_replica";
+  if (options.synchronisation == Synchronisation::async)
+    throw UsageError(start
+                     + " needs all virtual ranks of a step at once, which "
+                       "--async computes one by one: drop --async, leave it "
+                       "out, or add --virtual-ranks 1");
+  if (options.backup_workers > 0)
+    throw UsageError(start
+                     + " needs all virtual ranks of a step, and "
+                       "--backup-workers goes on without some: drop that, or "
+                       "leave it out");
+  const bool on_cpus = std::ranges::all_of(options.devices,
+                                           [](const std::string& device) {
+                                             return device.starts_with("cpu");
+                                           });
+  if ((computes_whole_passes(options) && on_cpus)
+      || (has_stages(options) && !has_tensor_members(options)))
+    return;
+  throw UsageError(start
+                   + ", with more than one virtual rank, is not available yet "
+                     "but with --strategy one_device, mirrored, "
+                     "central_storage, multi_worker_mirrored, parameter_server "
+                     "and fully_sharded with --shard optimizer on CPUs, and "
+                     "pipeline or hybrid without tensor members; use one of "
+                     "these, leave it out, or add --virtual-ranks 1");
 }
 
 uint64_t some(uint64_t samples) {
@@ -390,19 +421,9 @@ Job::Job(JobOptions given)
   if (options.histogram_every > 0)
     updates = std::make_shared<UpdateWatch>(options.histogram_every,
                                             total_steps);
-  // Without an exchange between ranks the attribute would do nothing.
-  const bool exchanges = are_replicas_on_cpus(options)
-                         || (has_stages(options)
-                             && !has_tensor_members(options));
   for (const auto& op : graph.ops)
-    if (op.attributes.cross_replica && options.virtual_ranks > 1 && !exchanges)
-      throw UsageError("--model: operator " + op.name
-                       + ": cross_replica, with more than one virtual rank, "
-                         "is not available yet but with --strategy one_device, "
-                         "mirrored, central_storage and multi_worker_mirrored "
-                         "on CPUs, and pipeline or hybrid without tensor "
-                         "members; use one of these, leave it out, or add "
-                         "--virtual-ranks 1");
+    if (op.attributes.cross_replica && options.virtual_ranks > 1)
+      check_cross_replica(options, op);
   constexpr uint32_t max_in_lock_step = 256;
   if (goes_in_lock_step() && options.virtual_ranks > max_in_lock_step)
     throw UsageError("--virtual-ranks " + std::to_string(options.virtual_ranks)

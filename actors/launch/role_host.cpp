@@ -430,7 +430,9 @@ public:
     context_.job = std::move(job);
     context_.data = data;
     const auto& plan = context_.job->plan;
-    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced)
+    const bool has_norms = plan.owner_kind == RoleKind::shard
+                           && context_.job->goes_in_lock_step();
+    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced || has_norms)
       context_.groups = std::make_shared<LinkGroups>(links.node(), context_.job,
                                                      context_.metrics);
     if (keeps_slices(plan.owner_kind))

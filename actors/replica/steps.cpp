@@ -4,6 +4,7 @@
 #include "actors/job/update_watch.hpp"
 #include "actors/replica/device_home.hpp"
 #include "actors/replica/host_home.hpp"
+#include "actors/replica/lock_step.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/base/seconds_since.hpp"
@@ -324,16 +325,9 @@ bool ReplicaSteps::compute_in_lock_step(
   StepOutcome& outcome) {
   // Passes still read and write them where a failure brings new ones.
   const auto arrays = arrays_;
-  GroupStatistics::Calls calls;
-  calls.broadcast = [&](float* data, size_t count, uint32_t root) {
-    return group_.broadcast(data, count, root, outcome);
-  };
-  calls.end = [&](const std::string& reason) {
-    group_.abort(reason);
-    outcome.trouble = reason;
-  };
   GroupStatistics peers{sums_.filled(step), sums_.rank(), statistics_.values,
-                        arrays->at(statistics_.first), std::move(calls)};
+                        arrays->at(statistics_.first),
+                        calls_in(group_, outcome)};
   auto targets = targets_;
   targets.peers = &peers;
   if (!work(targets))

@@ -48,6 +48,19 @@ SumProgram tree_program(const Job& job, uint64_t step,
   return program_of(tree_addends(nodes, filled_ranks(job, step)));
 }
 
+std::vector<std::vector<uint32_t>>
+ranks_with_samples(const Job& job, uint64_t step,
+                   const std::vector<std::vector<RankRange>>& nodes) {
+  const auto has_samples = filled_ranks(job, step);
+  std::vector<std::vector<uint32_t>> out(nodes.size());
+  for (size_t member = 0; member < nodes.size(); ++member)
+    for (auto node : nodes[member])
+      for (auto rank = node.lo; rank < node.hi; ++rank)
+        if (has_samples[rank])
+          out[member].push_back(rank);
+  return out;
+}
+
 ReplicaSums::ReplicaSums(const Job& job, uint32_t replicas, bool grows,
                          bool few)
   : job_(job), alone_(replicas == 1), few_(few), max_addends_(1) {
@@ -142,14 +155,7 @@ std::vector<float*> ReplicaSums::left_in(FlatArrays& arrays) const {
 }
 
 std::vector<std::vector<uint32_t>> ReplicaSums::filled(uint64_t step) const {
-  const auto has_samples = filled_ranks(job_, step);
-  std::vector<std::vector<uint32_t>> out(nodes_.size());
-  for (size_t member = 0; member < nodes_.size(); ++member)
-    for (auto node : nodes_[member])
-      for (auto rank = node.lo; rank < node.hi; ++rank)
-        if (has_samples[rank])
-          out[member].push_back(rank);
-  return out;
+  return ranks_with_samples(job_, step, nodes_);
 }
 
 SumProgram ReplicaSums::program(uint64_t step) const {

@@ -21,6 +21,11 @@ struct ReplicaStart {
 SumProgram tree_program(const Job& job, uint64_t step,
                         const std::vector<std::vector<RankRange>>& nodes);
 
+/// Ranks with samples in a step, by the member that has those nodes.
+std::vector<std::vector<uint32_t>>
+ranks_with_samples(const Job& job, uint64_t step,
+                   const std::vector<std::vector<RankRange>>& nodes);
+
 /// What a replica adds to a step's sum: nodes of the fixed tree, each in an
 /// array of its own. Sums of a step that failed stay for the next epoch, which
 /// may begin with the same step: then nobody computes them again.

@@ -185,10 +185,19 @@ private:
       *executor_, self_,
       [this, step = compute.step, nodes = compute.nodes, rows = rows_.rows(),
        parameters = dense_.parameters(compute.step)] {
-        return slowed_(
-          [&] { return computer_.compute(step, nodes, parameters, rows); });
+        return dense_.compute(step, [&](RankPeers* peers) {
+          return slowed_([&] {
+            return computer_.compute(step, nodes, parameters, rows, nullptr, {},
+                                     nullptr, peers);
+          });
+        });
       },
-      [this](StepGradient& result) { on_computed(std::move(result)); });
+      [this, fence = gate_.active()](StepOutcome& outcome) {
+        if (gate_.is_active(fence))
+          member_.can_go_on(fence, outcome);
+        if (!outcome.gradient.abandoned)
+          on_computed(std::move(outcome.gradient));
+      });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
     context_.faults->pass(StepPhase::compute);
   }

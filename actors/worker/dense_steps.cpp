@@ -1,6 +1,7 @@
 #include "actors/worker/dense_steps.hpp"
 
 #include "actors/job/beginning.hpp"
+#include "actors/replica/lock_step.hpp"
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/collective/brought.hpp"
@@ -60,6 +61,7 @@ DenseSteps::DenseSteps(const RoleContext& context, Executor& executor)
     oldest_(variables_.version()),
     newest_(oldest_),
     count_from_(count_from(job_.beginning.get())),
+    statistics_(job_, 1),
     group_(*context_.faults) {}
 
 /// A step is one update of the slices kept here, whatever the rows do.
@@ -93,8 +95,11 @@ void DenseSteps::begin_epoch(ReplicaStart start) {
   }
   // Each epoch has arrays of its own: a member that stopped in the middle of
   // the last one's may write to those later.
-  arrays_ = std::make_shared<FlatArrays>(job_, addends_ + 1,
-                                         context_.own_process);
+  statistics_ = StatisticsRoom{job_,
+                               static_cast<uint32_t>(start_.members.size())};
+  statistics_.first = addends_ + 1;
+  arrays_ = std::make_shared<FlatArrays>(
+    job_, statistics_.first + statistics_.arrays, context_.own_process);
   const auto owners = assign(slices_,
                              static_cast<uint32_t>(start_.members.size()));
   own_slices_.clear();
@@ -148,6 +153,17 @@ StepOutcome DenseSteps::begin(uint64_t version,
 }
 
 // --- a step -----------------------------------------------------------------
+
+StepOutcome
+DenseSteps::compute(uint64_t step,
+                    const std::function<StepGradient(RankPeers*)>& work) {
+  return compute_together(
+    group_,
+    {ranks_with_samples(job_, step, nodes_of(shares_)), start_.rank,
+     statistics_.values,
+     statistics_.values > 0 ? arrays_->at(statistics_.first) : nullptr},
+    work);
+}
 
 StepOutcome DenseSteps::take(uint64_t step, const std::vector<NodeSum>& sums,
                              uint64_t end) {

@@ -3,6 +3,7 @@
 #include "actors/replica/steps.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,9 @@ public:
   /// The epoch begins at `version`, which the member of rank `source` in the
   /// group has; without one all have it.
   StepOutcome begin(uint64_t version, std::optional<uint32_t> source);
+  /// Has this worker's leaves of `step` computed, as compute_together().
+  StepOutcome compute(uint64_t step,
+                      const std::function<StepGradient(RankPeers*)>& work);
   /// Sums what the workers computed of `step`, the newest version, and updates.
   /// `sums`: of all nodes of share(), or of nodes below them, in any order.
   /// `end`: the version the run ends at.
@@ -85,6 +89,7 @@ private:
   std::vector<MemberNodes> shares_; ///< of the step that comes next
   uint32_t addends_ = 0;
   std::vector<uint32_t> own_slices_;   ///< of snapshots
+  StatisticsRoom statistics_;          ///< in arrays_, behind all else
   std::shared_ptr<FlatArrays> arrays_; ///< addends, then the sum
 
   EpochGroup group_;

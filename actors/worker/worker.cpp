@@ -2,6 +2,8 @@
 
 #include "actors/compute/lease_gradient.hpp"
 #include "actors/compute/push_packing.hpp"
+#include "actors/replica/group_member.hpp"
+#include "actors/worker/norm_group.hpp"
 #include "actors/worker/pulled_parameters.hpp"
 #include "actors/worker/worker_base.hpp"
 #include "strategies/lease_pipeline.hpp"
@@ -21,22 +23,27 @@ constexpr uint64_t max_queued_bytes = uint64_t{32} << 20;
 constexpr std::chrono::milliseconds queue_look_period{2};
 
 /// Does what WorkerSteps says, step by step, or takes one lease after the
-/// other.
+/// other. Where ranks need sums of all others' in the middle of their passes,
+/// an epoch begins with the group of its workers, and all compute a step, or
+/// compute it again, at once.
 class WorkerState : WorkerBase {
 public:
   static inline const char* name = "worker";
 
   WorkerState(worker_actor::pointer self, RoleContext context)
     : WorkerBase(self, std::move(context)),
-      steps_(nodes_, job_.begins_early()),
+      steps_(nodes_, job_.begins_early() && !together_),
       packing_(job_),
       leases_(job_.prefetches()),
-      parameters_(job_, context_.data.train, context_.memory()) {}
+      parameters_(job_, context_.data.train, context_.memory()),
+      norms_(context_),
+      member_(self, context_, gate_, outbox_, executor_, norms_) {}
 
   /// The executor's task reads what is destroyed after it; but not executor_,
   /// which is null from here on: tasks have a reference.
   ~WorkerState() {
     perform(steps_.seal());
+    norms_.group().abort(to_string(context_.role) + " has ended");
     if (context_.data.train) // some simulations need none
       context_.data.train->end_supply();
     executor_.reset();
@@ -50,11 +57,43 @@ private:
   // --- epochs ---------------------------------------------------------------
 
   void on(const Propose& proposal) {
-    leave(proposal, [this] { perform(steps_.seal()); });
+    if (together_)
+      leave_group(proposal);
+    else
+      leave(proposal, [this] { perform(steps_.seal()); });
+  }
+
+  /// Seals when the executor is done, which waits for nobody any more.
+  void leave_group(const Propose& proposal) {
+    if (!gate_.propose(proposal.fence))
+      return;
+    perform(steps_.seal());
+    pause_.begin();
+    reports_.send_again(self_, context_, proposal.committed);
+    member_.leave(
+      proposal.fence, [] { return std::vector<SliceState>{}; },
+      [this, fence = proposal.fence](std::vector<SliceState>& none) {
+        seal(fence, std::move(none));
+      });
   }
 
   void on(const Activate& activation) {
-    enter(activation, [this](const Activate& x) { start_epoch(x); });
+    if (together_)
+      connect(activation, [this, activation] { meet(activation); });
+    else
+      enter(activation, [this](const Activate& x) { start_epoch(x); });
+  }
+
+  /// The workers of the epoch form a group.
+  void meet(const Activate& activation) {
+    member_.meet(norms_.begin_epoch(activation),
+                 [this,
+                  activation](const std::shared_ptr<ReplicaGroup>& group) {
+                   norms_.group().join(group);
+                   member_.begin();
+                   start_epoch(activation);
+                   gate_.replay();
+                 });
   }
 
   void start_epoch(const Activate& activation) {
@@ -62,7 +101,7 @@ private:
     async_ = activation.consistency.async;
     if (std::exchange(period_, activation.consistency.period)
           != activation.consistency.period
-        || activation.rollback) {
+        || activation.rollback || together_) {
       perform(steps_.forget());
       forget_step();
     }
@@ -165,6 +204,10 @@ private:
   /// `gate` null: all parameters are there.
   void start(uint64_t step, const std::vector<RankRange>& nodes, uint64_t turn,
              std::shared_ptr<ParameterGate> gate) {
+    if (together_) {
+      start_together(step, nodes, turn);
+      return;
+    }
     auto parameters = parameters_.buffer();
     run_on(
       *executor_, self_,
@@ -183,6 +226,30 @@ private:
       [this, turn](StepGradient& result) {
         if (steps_.current(turn))
           on_computed(std::move(result));
+      });
+    metrics_.queue.set(static_cast<double>(executor_->queued()));
+  }
+
+  void start_together(uint64_t step, const std::vector<RankRange>& nodes,
+                      uint64_t turn) {
+    run_on(
+      *executor_, self_,
+      [this, &executor = *executor_, step, nodes,
+       parameters = parameters_.buffer(), rows = parameters_.rows().rows()] {
+        return norms_.compute(step, [&](RankPeers* peers) {
+          return slowed_([&] {
+            auto done = computer_.compute(step, nodes, parameters->data(), rows,
+                                          nullptr, {}, nullptr, peers);
+            packing_.pack(done, executor);
+            return done;
+          });
+        });
+      },
+      [this, turn, fence = gate_.active()](StepOutcome& outcome) {
+        if (gate_.is_active(fence))
+          member_.can_go_on(fence, outcome);
+        if (steps_.current(turn))
+          on_computed(std::move(outcome.gradient));
       });
     metrics_.queue.set(static_cast<double>(executor_->queued()));
   }
@@ -311,6 +378,7 @@ private:
     next_lease();
   }
 
+  const bool together_ = job_.goes_in_lock_step();
   bool async_ = false; ///< in this epoch
   uint64_t period_ = 0;
   WorkerSteps steps_;
@@ -320,6 +388,8 @@ private:
   LeaseExchange lease_exchange_;
   bool looking_ = false; ///< until there is room in the links' queues
   PulledParameters parameters_;
+  NormGroup norms_;
+  GroupMember<worker_actor::pointer, NormGroup> member_;
 };
 
 } // namespace

@@ -27,9 +27,12 @@ WorkerBase::WorkerBase(worker_actor::pointer self, RoleContext context)
     pushes_(context_, shards_, metrics_) {}
 
 void WorkerBase::seal(const Fence& fence, std::vector<SliceState> kept) {
-  auto nodes = nodes_.computing(); // nobody else need compute these
-  for (const auto& sum : sums_)
-    nodes.push_back(sum.node);
+  std::vector<RankRange> nodes;
+  if (!job_.goes_in_lock_step()) { // else all compute again, or nobody does
+    nodes = nodes_.computing();    // nobody else need compute these
+    for (const auto& sum : sums_)
+      nodes.push_back(sum.node);
+  }
   send_seal(self_, context_, fence, std::move(kept), nodes_.step(),
             std::move(nodes));
 }
@@ -40,7 +43,8 @@ void WorkerBase::begin_nodes(const Activate& activation,
   if (activation.version != nodes_.step())
     sums_.clear();
   nodes_.begin_epoch(activation.version, ranks_of(activation, context_.role),
-                     missing, shares, job_.options.virtual_ranks);
+                     missing, shares, job_.options.virtual_ranks,
+                     job_.goes_in_lock_step());
 }
 
 void WorkerBase::hold(std::vector<NodeSum> computed) {

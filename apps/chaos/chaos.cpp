@@ -386,13 +386,16 @@ int run_chaos(const Settings& settings) {
   const auto job = parse_settings(settings.chaos.job,
                                   surroundings_of_process());
   check_job(settings.chaos, job);
-  const Plan plan = Job{job.job, job.job.global_batch}.plan;
+  const Job planned{job.job, job.job.global_batch};
+  const auto& plan = planned.plan;
   RunFolder folder;
   Interrupt interrupt{false, "before the last fault: there is no verdict"};
   interrupt.removes(folder.path());
   const Files files{folder.file("weights.safetensors"),
                     folder.file("summary.json"), folder.file("journal.db")};
   auto evidence = run_under_faults(settings, job, plan, files);
+  if (planned.goes_in_lock_step() && plan.owner_kind == RoleKind::shard)
+    evidence.leaves_of_the_lost.reset(); // all workers compute theirs again
   if (job.job.synchronisation == Synchronisation::sync
       && job.job.reduction == "reproducible") {
     const Files others{files.weights, folder.file("undisturbed.json"), {}};

@@ -157,8 +157,6 @@ class RankStatistics(NormModels, unittest.TestCase):
               for order in ("1f1b", "interleaved", "zero_bubble")),
             *((layout, norm + r".*one_device, mirrored, .*, and pipeline or")
               for layout in (
-                  ["--strategy", "parameter_server", "--tables", "dense"],
-                  ["--strategy", "parameter_server", "--async"],
                   ["--strategy", "fully_sharded", "--workers", "2"],
                   ["--strategy", "hybrid", "--mesh",
                    "data=1,stage=2,tensor=2", "--virtual-slices", "4"]))])

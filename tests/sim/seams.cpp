@@ -279,8 +279,11 @@ float statistics_of(const Step& step) {
   return all;
 }
 
-/// The same by what peers give, each of whom is somewhere else in its passes.
+/// The same by what peers give, if there are any, each of whom is somewhere
+/// else in its passes.
 float statistics_of(const Step& step, const NodeTargets& targets) {
+  if (targets.peers == nullptr)
+    return statistics_of(step);
   auto& runtime = sim::Runtime::get();
   float all = 0;
   for (uint32_t i = 0; i < sums_of_norms; ++i) {
@@ -311,20 +314,23 @@ LeafComputer::compute(uint64_t step, const std::vector<RankRange>& nodes,
                       const float* parameters,
                       std::shared_ptr<const StepRows> rows,
                       const GradientBuckets* buckets, const NodesReady& ready,
-                      ParameterGate* gate) {
+                      ParameterGate* gate, RankPeers* peers) {
   StepGradient out;
   out.step = step;
+  Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
   try {
     if (gate != nullptr)
       gate->await_all();
+    if (sim::on_compute)
+      sim::on_compute(process_of_task(), step, parameters);
+    NodeTargets targets;
+    targets.nodes = nodes;
+    targets.peers = peers;
+    whole.statistics = statistics_of(whole, targets);
   } catch (const PassAbandoned&) {
     out.abandoned = true;
     return out;
   }
-  if (sim::on_compute)
-    sim::on_compute(process_of_task(), step, parameters);
-  Step whole{*job_, data_.get(), sampling_, step, parameters, rows.get()};
-  whole.statistics = statistics_of(whole);
   for (auto node : nodes) {
     out.nodes.push_back({node, sum_of(whole, node), rows});
     for (auto rank = node.lo; rank < node.hi; ++rank) {
@@ -346,8 +352,7 @@ StepGradient LeafComputer::compute(uint64_t step, const NodeTargets& targets,
   if (sim::on_compute)
     sim::on_compute(process_of_task(), step, parameters);
   Step whole{*job_, data_.get(), sampling_, step, parameters, nullptr};
-  whole.statistics = targets.peers != nullptr ? statistics_of(whole, targets)
-                                              : statistics_of(whole);
+  whole.statistics = statistics_of(whole, targets);
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     if (const auto sum = sum_of(whole, targets.nodes[i]))
       std::copy_n(sum->data(), sum->size(), targets.sums[i]);

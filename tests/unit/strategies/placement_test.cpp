@@ -214,6 +214,13 @@ BOOST_AUTO_TEST_CASE(tensor_members_are_placed_and_all_talk) {
      == std::set<std::pair<size_t, size_t>>{{0, 1}, {2, 3}, {0, 2}, {1, 3}}));
 }
 
+BOOST_AUTO_TEST_CASE(workers_beside_shards_talk_where_passes_wait) {
+  const auto plan = served(2, 1);
+  const auto all = placed({{"a", 1}, {"b", 1}, {"c", 1}}, plan);
+  BOOST_TEST(all.links(plan).size() == 2u);
+  BOOST_TEST(all.links(plan, true).size() == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(stages_beside_shards_talk_to_them) {
   auto plan = served(0, 1);
   plan.served = Mesh{2, 1, 1}; // two pipelines of a stage

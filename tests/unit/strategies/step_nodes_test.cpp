@@ -20,6 +20,17 @@ BOOST_AUTO_TEST_CASE(
   BOOST_CHECK(nodes.of(5) == all);
 }
 
+BOOST_AUTO_TEST_CASE(
+  ranks_that_are_computed_together_are_all_computed_again_or_none) {
+  const std::vector<RankRange> all{{0, 4}};
+  StepNodes nodes;
+  nodes.begin_epoch(4, {0, 4}, {{6, 7}}, {{0, 8}}, 8, true);
+  BOOST_CHECK(nodes.of(4) == all);
+  nodes.begin_epoch(4, {0, 4}, {}, {{0, 8}}, 8, true);
+  BOOST_TEST(!nodes.anything_left());
+  BOOST_CHECK(nodes.of(5) == all);
+}
+
 // docs/reliability.md, 172891
 BOOST_AUTO_TEST_CASE(what_is_computed_of_one_step_is_not_reported_of_another) {
   const std::vector<RankRange> all{{0, 4}};

@@ -70,6 +70,12 @@ private:
   std::vector<bool> says_;
 };
 
+/// Others, whose group has ended.
+struct GonePeers final : RankPeers {
+  void gather(RankShares&) override { throw PassAbandoned{}; }
+  bool any(bool) override { throw PassAbandoned{}; }
+};
+
 struct NormBench : Bench {
   NormBench()
     : Bench(R"({"sample": {"features": [20], "classes": 4},
@@ -219,6 +225,29 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_not_finite_is_never_given_away) {
         BOOST_TEST(!after.computed_twice);
       });
     }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_step_is_abandoned_when_peers_are_gone, NormBench) {
+  Executor executor{"test", 1};
+  LeafComputer computer{job, small_data().train, executor, {}};
+  on(executor, [&] {
+    const auto compute = [&](RankPeers* peers) {
+      return computer.compute(0, {{0, 8}}, parameters.data(), {}, nullptr, {},
+                              nullptr, peers);
+    };
+    const auto alone = compute(nullptr);
+    GonePeers gone;
+    const auto nothing = compute(&gone);
+    BOOST_TEST(nothing.abandoned);
+    BOOST_TEST(nothing.nodes.empty());
+    BOOST_TEST(nothing.leaves.empty());
+    SayingPeers others{{false}};
+    const auto again = compute(&others);
+    BOOST_TEST(!again.abandoned);
+    BOOST_TEST(std::memcmp(again.nodes[0].sum->data(),
+                           alone.nodes[0].sum->data(), job->layout.total * 4)
+               == 0);
+  });
 }
 
 // All computed again, and all of them were said to have erred.

@@ -205,6 +205,7 @@ BOOST_AUTO_TEST_CASE(statistics_are_taken_over_all_virtual_ranks) {
     {"kind": "softmax_cross_entropy"}]})";
   auto refused_job = parameter_server(2, 2);
   refused_job.model = job.model;
+  refused_job.synchronisation = Synchronisation::async;
   BOOST_CHECK_EXCEPTION(
     run(refused_job), UsageError, [](const UsageError& refused) {
       return std::string{refused.what()}.find("operator norm: cross_replica")
