@@ -45,7 +45,7 @@ Cluster::Cluster(Scenario scenario, uint64_t seed, const Oracle* oracle)
     job_id_(seed + 1) {
   acknowledged_ = no_leases(job_);
   gradient_kind = scenario_.gradient();
-  tasks_may_wait = scenario_.reduces();
+  tasks_may_wait = scenario_.meets();
   on_compute = [this](uint32_t process, uint64_t step,
                       const float* parameters) {
     note_compute(process, step, parameters);
@@ -195,10 +195,12 @@ void Cluster::spawn(RoleId role, const JobInfo& info,
   member.coordinator = context.coordinator.id;
   runtime_.spawning(member.process);
   Address actor = 0;
-  if (role.kind == RoleKind::worker && scenario_.reduces()) {
+  if (role.kind == RoleKind::worker && scenario_.meets()) {
     context.own_process = true;
     context.groups = std::make_shared<SimulatedGroups>(
       replica_links_, member.process, scenario_.job);
+  }
+  if (role.kind == RoleKind::worker && scenario_.reduces()) {
     actor = scenario_.kind == Scenario::Kind::replicas
               ? spawn_replica(*member.system, context).id
               : spawn_dense_reduced_worker(*member.system, context).id;

@@ -76,7 +76,7 @@ void Cluster::inject() {
     runtime_.note("fault: " + to_string(fault) + " while " + to_string(during));
     coverage.count(fault, during);
     ++took_effect_;
-    if (scenario_.reduces()
+    if (scenario_.meets()
         && runtime_.random().chance(again_percent)) // while that is mended
       runtime_.after(runtime_.random().below(again_within), [this] {
         kills_next_ = true;
@@ -206,7 +206,7 @@ bool Cluster::cut_off() {
   std::vector<uint32_t> others{coordinator_process_};
   for (const auto& [other, member] : members_)
     if ((other.kind == RoleKind::shard
-         || scenario_.kind == Scenario::Kind::dense_reduced)
+         || scenario_.kind == Scenario::Kind::dense_reduced || scenario_.norms)
         && other != role)
       others.push_back(member.process);
   const auto other = others[draw.below(others.size())];

@@ -67,15 +67,13 @@ JobData samples_with_ids(uint64_t samples) {
   return {data, nullptr};
 }
 
-/// A batch norm; of replicas over all virtual ranks.
-std::string model_with_norm(bool replicas) {
-  return std::string{R"({"sample": {"features": [4], "classes": 2},
-    "operators": [{"kind": "batch_norm", "cross_replica": )"}
-         + (replicas ? "true" : "false") + R"(},
+/// A batch norm over all virtual ranks.
+constexpr const char* model_with_norm =
+  R"({"sample": {"features": [4], "classes": 2},
+    "operators": [{"kind": "batch_norm", "cross_replica": true},
       {"kind": "dense", "units": 3, "activation": "relu"},
       {"kind": "dense", "units": "classes"},
       {"kind": "softmax_cross_entropy"}]})";
-}
 
 /// Odd sizes: steps of unequal micro-batches, an epoch's last step in which
 /// some virtual ranks have no sample.
@@ -137,7 +135,7 @@ JobOptions options_of(const Scenario& scenario, uint32_t virtual_ranks) {
   if (scenario.kind == Kind::replicas)
     options.strategy = Strategy::multi_worker_mirrored;
   if (scenario.norms)
-    options.model = model_with_norm(scenario.kind == Kind::replicas);
+    options.model = model_with_norm;
   if (scenario.kind == Kind::backup) {
     options.backup_workers = 1;
     options.reduction = "fast";
@@ -196,11 +194,26 @@ void draw_replicas(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   virtual_ranks = ranks[draw.below(3)];
 }
 
+/// The same of workers beside shards with norms, which may come and go.
+void draw_served_norms(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
+  Random draw{seed + 8'640'017};
+  if (!out.norms || seed % 2 == 1)
+    return;
+  out.kind = draw.chance(25) ? Kind::scalars : Kind::sync;
+  out.workers = static_cast<uint32_t>(draw.between(2, 4));
+  out.shards = static_cast<uint32_t>(draw.between(1, 2));
+  out.chain = static_cast<uint32_t>(draw.between(1, 2));
+  out.changes = draw.chance(40) ? static_cast<uint32_t>(draw.between(1, 3)) : 0;
+  out.clips = false;
+  const uint32_t ranks[] = {4, 5, 8};
+  virtual_ranks = ranks[draw.below(3)];
+}
+
 /// … whose workers all-reduce the dense layers, but for who asks for changes,
 /// and how the coordinator lives.
 void draw_dense_reduced(Scenario& out, uint32_t& virtual_ranks, uint64_t seed) {
   Random draw{seed + 9'001'450};
-  if (draw.below(12) != 0 || out.kind == Kind::replicas)
+  if (draw.below(12) != 0 || out.kind == Kind::replicas || out.norms)
     return;
   out.kind = Kind::dense_reduced;
   out.workers = static_cast<uint32_t>(draw.between(2, 3));
@@ -291,6 +304,7 @@ Scenario scenario_of(uint64_t seed) {
   if (out.switches > 0)
     virtual_ranks = 4;
   draw_replicas(out, virtual_ranks, seed);
+  draw_served_norms(out, virtual_ranks, seed);
   draw_dense_reduced(out, virtual_ranks, seed);
   if (seed >= first_host_seed && !out.norms) {
     if (seed >= first_rough_seed)

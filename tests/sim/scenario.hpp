@@ -52,7 +52,7 @@ inline constexpr uint32_t first_rough_fault = 23;
 inline constexpr uint64_t first_host_seed = 10'000'000;
 /// … and rough ones.
 inline constexpr uint64_t first_rough_seed = 20'000'000;
-/// … and of replicas with norms.
+/// … and of norms: odd ones of replicas, even ones of workers beside shards.
 inline constexpr uint64_t first_norm_seed = 30'000'000;
 inline constexpr uint32_t plain_fault_kinds = 15; ///< that any world may have
 std::string to_string(Fault fault);
@@ -95,7 +95,7 @@ struct Scenario {
   bool reckless = false;  ///< more fails than the job promises to survive
   bool streams = false;   ///< replicas sum over these, not in memory
   bool clips = false;     ///< replicas: a norm over all variables in each step
-  bool norms = false;     ///< replicas: sums over all ranks amid their passes
+  bool norms = false;     ///< sums over all ranks in the middle of passes
   bool free_rows = false; ///< dense_reduced: they are applied on arrival
   bool exact = false;     ///< rows have updates without a gradient, too
   /// The coordinator has a process of its own and a journal, and may die.
@@ -114,6 +114,8 @@ struct Scenario {
   bool reduces() const {
     return kind == Kind::replicas || kind == Kind::dense_reduced;
   }
+  /// Workers meet one another, if not to sum gradients.
+  bool meets() const { return reduces() || norms; }
   bool has_tables() const {
     return kind == Kind::tables || kind == Kind::dense_reduced;
   }
