@@ -60,6 +60,8 @@ JobInfo CoordinatorState::answer_again(const Hello& hello) {
   if (const auto* refused = left_out_.turned_away(hello.role,
                                                   hello.incarnation))
     info.refused = *refused;
+  if (is_of_old_layout(hello.role, hello.incarnation))
+    info.refused = "its layers were dealt anew: it is not needed any more";
   const auto* why = left_out_.why(hello.role);
   const bool gone = !dismissed && is_gone(hello.role, hello.incarnation);
   const bool comes_back = !info.supervised
@@ -123,6 +125,7 @@ void CoordinatorState::look_at_joining() {
 void CoordinatorState::on(const Join& join) {
   if (join.job != options_.job_id || course_.is_over()
       || is_gone(join.role, join.incarnation)
+      || is_of_old_layout(join.role, join.incarnation)
       || left_out_.dismissed(join.role, join.incarnation)
       || left_out_.turned_away(join.role, join.incarnation)) // a late copy
     return;

@@ -36,6 +36,7 @@ std::vector<std::vector<uint32_t>> wanted_of(const ChainBook& chains) {
 /// ones.
 void CoordinatorState::resume(const JobHistory& past) {
   incarnations_ = first_incarnation(options_.term);
+  replanned_in_ = past.replanned_in;
   if (past.epoch == 0)
     return; // nothing was decided: it begins anew, but for its address
   if (!past.replanned) { // else they are as the job begins

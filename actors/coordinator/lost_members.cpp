@@ -1,6 +1,7 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/process/steady_ms.hpp"
+#include "strategies/incarnation.hpp"
 
 #include <algorithm>
 
@@ -15,6 +16,14 @@ bool CoordinatorState::is_gone(RoleId role, uint64_t incarnation) const {
   if (is_member_kind(role.kind))
     return membership_.is_gone(role, incarnation);
   return left_out_.is_gone(role, incarnation);
+}
+
+/// Whether it is of a layout before its layers were dealt anew: a host that was
+/// cut off, and is back, may have such roles yet.
+bool CoordinatorState::is_of_old_layout(RoleId role,
+                                        uint64_t incarnation) const {
+  return replanned_in_ && is_member_kind(role.kind) && incarnation > 0
+         && term_of(incarnation) <= *replanned_in_;
 }
 
 /// Whether it came by hand, beside those of the plan: nobody starts it again,

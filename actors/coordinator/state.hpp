@@ -79,6 +79,7 @@ private:
   void on(const RoleDied& died);
   void forget(RoleId role);
   bool is_gone(RoleId role, uint64_t incarnation) const;
+  bool is_of_old_layout(RoleId role, uint64_t incarnation) const;
   bool is_guest(RoleId role) const;
   bool is_planned(RoleId role) const;
   void await_back(RoleId role);
@@ -230,6 +231,7 @@ private:
   CoordinatorMetrics metrics_;
   JobJournal journal_;
   std::map<RoleId, uint64_t> past_members_; ///< of the coordinator before
+  std::optional<uint64_t> replanned_in_;    ///< as JobHistory
   EpochPlan epoch_plan_;
   Reshaping reshaping_;
   LeaveDesk leaves_;

@@ -73,6 +73,7 @@ void read_replan(const StrictBody& body, JobHistory& history) {
   history.chains.clear();
   history.wanted.clear();
   history.replanned = true;
+  history.replanned_in = history.term;
 }
 
 void read_counts(const StrictBody& body, JobHistory& history) {

@@ -27,6 +27,9 @@ struct JobHistory {
   uint32_t devices = 0; ///< that are left; 0: all
   /// Laid out anew since the newest epoch, of which nothing holds any more.
   bool replanned = false;
+  /// Who decided that the newest time: members that this term's coordinator, or
+  /// an earlier one, numbered are of a layout that holds no more. None: never.
+  std::optional<uint64_t> replanned_in;
   uint64_t epoch = 0;                 ///< newest that was decided; 0: none
   std::map<RoleId, uint64_t> members; ///< of it, with their incarnations
   /// Each slice's replicas in that epoch, head first; and who shall keep it.

@@ -24,6 +24,8 @@ constexpr std::chrono::seconds told_deadline{30};
 constexpr uint64_t told_again_ms = 100;
 /// What members have left is written down, and operators are measured.
 constexpr std::chrono::minutes replan_deadline{10};
+/// Until what other hosts have kept is here; slow networks have large models.
+constexpr uint64_t bring_deadline_ms = 10 * 60'000;
 /// A role that was told to end, or ends well, most often does so with its run:
 /// how long that may take to be heard of before the role is started again.
 constexpr std::chrono::milliseconds end_patience{500};
@@ -248,13 +250,27 @@ private:
         running.host->tell_memory(role, tell);
       else
         tell({});
+    after(bring_deadline_ms, [this, layout = layout_] {
+      if (layout == layout_ && unread_ > 0 && !over_)
+        go_on_without(); // others may have what has not come
+    });
+  }
+
+  void go_on_without() {
+    unread_ = 0;
+    ask_anew();
   }
 
   void remains_at(const std::string& at) {
+    if (unread_ == 0 || over_)
+      return; // too late
     if (!at.empty())
       remains_.states.push_back(at);
-    if (--unread_ > 0 || over_)
-      return;
+    if (--unread_ == 0)
+      ask_anew();
+  }
+
+  void ask_anew() {
     remains_.devices = options_.devices_left(*asked_for_);
     self_->request(coordinator_, replan_deadline, remains_)
       .then([this](const Replanned& x) { begin_anew(x.layout); },

@@ -28,6 +28,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t kept_lines = 20;
+constexpr size_t pieces_of_a_turn = 64; ///< of what a child says
 
 using Clock = SteadyClock;
 
@@ -184,10 +185,12 @@ struct ChildProcesses::Impl {
                      {},  {},      order.on_line, order.on_exit};
   }
 
-  void read_lines(Child& child) {
+  /// At most so many pieces: others have something to say as well.
+  void read_lines(Child& child, size_t pieces) {
     char bytes[4096];
     ssize_t count = 0;
-    while ((count = read(child.output, bytes, sizeof bytes)) > 0)
+    for (; pieces > 0 && (count = read(child.output, bytes, sizeof bytes)) > 0;
+         --pieces)
       for (ssize_t i = 0; i < count; ++i) {
         if (bytes[i] != '\n' && child.partial.size() < options.longest_line)
           child.partial += bytes[i];
@@ -224,7 +227,7 @@ struct ChildProcesses::Impl {
         continue;
       }
       auto child = std::move(at->second);
-      read_lines(child);
+      read_lines(child, SIZE_MAX); // it says no more
       if (!child.partial.empty())
         end_line(child);
       close(child.output);
@@ -287,7 +290,7 @@ struct ChildProcesses::Impl {
       uint64_t count = 0;
       [[maybe_unused]] auto ignored = read(wake, &count, sizeof count);
       for (auto& [pid, child] : children)
-        read_lines(child);
+        read_lines(child, pieces_of_a_turn);
       reap();
       if (options.adopts)
         reap_adopted();

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -199,6 +200,7 @@ void ChaosRun::strike(const Source& next,
     proxy_->lead_to(address.coordinator);
   FaultInjector injector{address.coordinator, address.certificates};
   uint64_t step = injector.wait_for_step(1, step_deadline);
+  bool counted = false;
   while (faults_.size() < faults) {
     auto strike = next(faults - faults_.size());
     if (!strike)
@@ -207,7 +209,7 @@ void ChaosRun::strike(const Source& next,
     step = injector.wait_for_step(goal, step_deadline);
     if (step < goal)
       return;
-    if (faults_.empty())
+    if (!std::exchange(counted, true))
       before_ = count_undisturbed();
     if (const auto& wish = strike->wishes.front(); ends_job(wish.kind)) {
       if (end_job(wish)) {

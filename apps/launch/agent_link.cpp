@@ -349,8 +349,9 @@ void AgentLink::tell_memory(RoleId role, Tell tell) {
     tell({});
     return;
   }
-  memories_[role] = {{}, std::move(tell), Clock::now()};
-  say({{"do", "memory"}, {"role", to_string(role)}});
+  const auto id = ++memories_asked_;
+  memories_[role] = {{}, std::move(tell), Clock::now(), id};
+  say({{"do", "memory"}, {"role", to_string(role)}, {"id", id}});
 }
 
 /// A host may say anything.
@@ -359,7 +360,8 @@ void AgentLink::take_memory(const Json& message) {
   const auto role = parse_role(message.at("role"));
   const auto is = message.at("is").get<std::string>();
   const auto found = memories_.find(role);
-  if (found == memories_.end() || !found->second.tell)
+  if (found == memories_.end() || !found->second.tell
+      || message.at("id") != found->second.id)
     return; // nobody waits for it
   auto& memory = found->second;
   memory.heard = Clock::now();

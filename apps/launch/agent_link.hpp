@@ -39,7 +39,7 @@ inline constexpr const char* brought_prefix = "from-";
 ///     look   path             whether it can read that file
 ///     clock                   is answered at once
 ///     flights                 brings what recorders have
-///     memory role             brings what it keeps of a role that has ended
+///     memory id, role         brings what it keeps of a role that has ended
 ///     end    keep             keep: what recorders have stays there
 ///     kill   id · forget role · pause stands · alive
 ///
@@ -49,8 +49,8 @@ inline constexpr const char* brought_prefix = "from-";
 ///     listens at | why · tried id, ways · looked why
 ///     clock   unix_ns
 ///     flight  name, last, text   a part of a file; flights: that was all
-///     memory  role, bytes     so many will come; part role, at, text: of
-///                             them; brought role: that was all
+///     memory  id, role, bytes    so many will come; part id, role, at,
+///                             text: of them; brought id, role: that was all
 ///     leaves                  it was told to end, and its roles are told
 ///     asks    id, request     a key for that role was made, and is to be
 ///                             signed
@@ -176,6 +176,7 @@ private:
     BroughtMemory file;
     Tell tell; ///< null: it has been told
     std::chrono::steady_clock::time_point heard;
+    uint64_t id = 0; ///< of what was asked: answers say it
   };
 
   void connect();
@@ -221,6 +222,7 @@ private:
   std::chrono::nanoseconds round_trip_{}; ///< the shortest
   int64_t behind_ns_ = 0;                 ///< that host's clock
   std::map<RoleId, Memory> memories_;
+  uint64_t memories_asked_ = 0;
   uint64_t next_ = 1;
   std::map<uint64_t, Running> running_;
 };

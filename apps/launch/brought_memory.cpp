@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,9 @@ namespace {
 
 /// Bytes that a line has; characters of them fill whole threes.
 constexpr uint64_t part_bytes = uint64_t{3} << 17;
+
+/// What pages may take beyond their bytes.
+constexpr uint64_t loose_bytes = uint64_t{16} << 20;
 
 struct Extent {
   uint64_t at = 0;
@@ -85,6 +89,7 @@ void BroughtMemory::expect(uint64_t bytes) {
   if (!file_)
     throw InputError(std::string{"no memory for it: "} + std::strerror(errno));
   missing_ = bytes;
+  most_taken_ = 2 * bytes + loose_bytes;
 }
 
 void BroughtMemory::add(uint64_t at, const std::string& text) {
@@ -97,6 +102,11 @@ void BroughtMemory::add(uint64_t at, const std::string& text) {
       != static_cast<ssize_t>(bytes->size()))
     throw InputError(std::string{"no memory for it: "} + std::strerror(errno));
   missing_ -= bytes->size();
+  // Bytes far from each other take a page each.
+  struct stat taken {};
+  if (::fstat(file_.get(), &taken) != 0
+      || static_cast<uint64_t>(taken.st_blocks) * 512 > most_taken_)
+    throw InputError("it came damaged");
 }
 
 std::string BroughtMemory::path() const {

@@ -35,6 +35,7 @@ public:
 private:
   Descriptor file_;
   uint64_t missing_ = 0;
+  uint64_t most_taken_ = 0; ///< of memory
 };
 
 } // namespace troupe

@@ -3,6 +3,7 @@
 #include "actors/certificates/member_name.hpp"
 #include "actors/process/random_hex.hpp"
 #include "actors/sockets/addresses.hpp"
+#include "actors/sockets/descriptor.hpp"
 #include "actors/sockets/endpoint.hpp"
 #include "actors/wire/version.hpp"
 #include "apps/launch/trial_door.hpp"
@@ -10,11 +11,14 @@
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -96,8 +100,14 @@ public:
               .string()) {
     std::error_code failure;
     std::filesystem::create_directories(folder, failure);
-    if (failure || !std::ofstream{path_})
-      throw InputError("--checkpoint-dir " + folder + ": cannot be written");
+    if (failure)
+      throw InputError("--checkpoint-dir " + folder + ": cannot be made ("
+                       + failure.message() + ")");
+    if (const Descriptor file{
+          ::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644)};
+        !file)
+      throw InputError("--checkpoint-dir " + folder + ": cannot be written ("
+                       + std::strerror(errno) + ")");
   }
   ~TrialFile() {
     std::error_code failure;
@@ -830,6 +840,10 @@ bool Cluster::try_folder() {
     for (size_t host = 0; host < links_.size(); ++host) {
       if (!placement_.used(host))
         continue;
+      std::string lost;
+      links_[host]->settled(lost);
+      if (!lost.empty())
+        throw InputError(lost);
       const auto why = links_[host]->looked();
       if (!why)
         return false;
@@ -912,9 +926,7 @@ uint32_t Cluster::devices_left(RoleId gone) {
   devices_ = std::min(devices_, slots);
   guard.unlock();
   for (const auto& name : lost)
-    say(name
-        + " is lost, with what its roles had in memory: it gets none any "
-          "more, also where it comes back");
+    say(name + " is lost: it gets no role any more, also where it comes back");
   return devices_;
 }
 

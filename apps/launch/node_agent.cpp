@@ -225,7 +225,7 @@ private:
     else if (wish == "look")
       look_at(message.at("path"));
     else if (wish == "memory")
-      bring_memory_of(parse_role(message.at("role")));
+      bring_memory_of(parse_role(message.at("role")), message.at("id"));
     else if (wish == "clock")
       report_({{"is", "clock"}, {"unix_ns", unix_ns()}});
     else if (wish == "flights")
@@ -298,11 +298,13 @@ private:
   }
 
   /// Also on one: what is left of a large model takes its time.
-  void bring_memory_of(RoleId role) {
-    roles_.tell_memory(role, [this, role](const std::string& at) {
-      beside([this, role, at] {
-        bring_memory(to_string(role), at,
-                     [this](const Json& message) { report_(message); });
+  void bring_memory_of(RoleId role, uint64_t id) {
+    roles_.tell_memory(role, [this, role, id](const std::string& at) {
+      beside([this, role, id, at] {
+        bring_memory(to_string(role), at, [this, id](Json message) {
+          message["id"] = id;
+          report_(message);
+        });
       });
     });
   }

@@ -336,18 +336,25 @@ std::string said(const std::string& message) {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(what_an_agent_keeps_of_a_role_is_brought) {
-  const auto begins = said(R"({"is":"memory","role":"stage:1","bytes":5})");
+  const auto begins =
+    said(R"({"is":"memory","role":"stage:1","id":1,"bytes":5})");
   const auto first =
-    said(R"({"is":"part","role":"stage:1","at":2,"text":"bGxv"})");
+    said(R"({"is":"part","role":"stage:1","id":1,"at":2,"text":"bGxv"})");
   const auto second =
-    said(R"({"is":"part","role":"stage:1","at":0,"text":"aGU="})");
-  const auto ends = said(R"({"is":"brought","role":"stage:1"})");
+    said(R"({"is":"part","role":"stage:1","id":1,"at":0,"text":"aGU="})");
+  const auto ends = said(R"({"is":"brought","role":"stage:1","id":1})");
   const std::string stays = "read -r more";
   // Nobody waits for another's.
-  const auto others = said(R"({"is":"memory","role":"stage:2","bytes":9})")
-                      + said(R"({"is":"brought","role":"stage:2"})");
-  BOOST_TEST(memory_of_agent(others + begins + first + second + ends + stays)
-             == "hello");
+  const auto others =
+    said(R"({"is":"memory","role":"stage:2","id":1,"bytes":9})")
+    + said(R"({"is":"brought","role":"stage:2","id":1})");
+  // Nor for what an earlier answer has left.
+  const auto late =
+    said(R"({"is":"part","role":"stage:1","id":0,"at":0,"text":"bGxv"})")
+    + said(R"({"is":"brought","role":"stage:1","id":0})");
+  BOOST_TEST(
+    memory_of_agent(others + begins + first + late + second + ends + stays)
+    == "hello");
   BOOST_TEST(memory_of_agent(begins + first + ends + stays) == "nothing");
   BOOST_TEST(memory_of_agent(begins + first + first + stays) == "nothing");
   BOOST_TEST(memory_of_agent(first + stays) == "nothing");

@@ -144,6 +144,8 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_laid_out_anew_has_no_epoch_yet) {
   BOOST_TEST(synced);
   auto read = history();
   BOOST_TEST(read.replanned);
+  BOOST_TEST(read.replanned_in.has_value());
+  BOOST_TEST(read.replanned_in.value_or(0) == read.term);
   BOOST_TEST(read.devices == 7u);
   BOOST_TEST(read.layout == R"({"mesh":"data=3,stage=2"})");
   BOOST_TEST(read.resume_from == "ckpt/step-40");
@@ -155,6 +157,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_laid_out_anew_has_no_epoch_yet) {
   journal.epoch(row(5), [] {});
   read = history();
   BOOST_TEST(!read.replanned);
+  BOOST_TEST(read.replanned_in.has_value()); // its members may still come
   BOOST_TEST(read.devices == 7u);
   BOOST_TEST(read.members.size() == 2u);
 }
