@@ -14,8 +14,9 @@ namespace troupe {
 class StepNodes {
 public:
   /// An epoch begins: the worker owns `ranks`, and of `step` these are missing.
-  /// A node never spans two `shares`. `together`: ranks can be computed with
-  /// all others alone; where any is missing, all workers compute all of theirs.
+  /// A node never spans two `shares`. `together`: no rank can be
+  /// computed without all others; where any is missing, all workers compute all
+  /// of theirs.
   void begin_epoch(uint64_t step, RankRange ranks,
                    const std::vector<RankRange>& missing,
                    const std::vector<RankRange>& shares, uint32_t virtual_ranks,

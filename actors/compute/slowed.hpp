@@ -28,12 +28,16 @@ public:
   }
 
   /// Computes, then waits. Call from a task of the executor. What was waited
-  /// for at a gate (null: there is none) is no computing.
+  /// for at a gate (null: there is none) is no computing; and who was broken
+  /// off is waited for already.
   template <class Compute>
   auto operator()(Compute compute, const ParameterGate* gate = nullptr) const {
     const auto begin = SteadyClock::now();
     auto result = compute();
     auto took = SteadyClock::now() - begin;
+    if constexpr (requires { result.abandoned; })
+      if (result.abandoned)
+        return result;
     if (gate != nullptr)
       took -= gate->waited();
     const auto longer = took * (factor_ - 1) + faults_->delay();

@@ -15,7 +15,7 @@ namespace troupe {
 
 /// What roles share that take their steps on an executor together with the
 /// other members of an epoch, whatever their steps are (ReplicaSteps,
-/// DenseSteps):
+/// DenseSteps, NormGroup):
 ///
 ///   Propose --leave()--> what is held, for the seal
 ///   Activate --meet()--> the group, to begin the epoch with

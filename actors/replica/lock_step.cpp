@@ -1,5 +1,7 @@
 #include "actors/replica/lock_step.hpp"
 
+#include <chrono>
+
 namespace troupe {
 
 GroupStatistics::Calls calls_in(EpochGroup& group, StepOutcome& outcome) {
@@ -31,6 +33,19 @@ compute_together(EpochGroup& group, const LockStep& step,
   outcome.gradient = work(&peers);
   outcome.gradient.seconds -= outcome.wait_seconds;
   return outcome;
+}
+
+void record_waits(const RoleContext& context, const StepOutcome& outcome) {
+  if (!context.flight || outcome.wait_seconds <= 0)
+    return;
+  const auto ago = [](double seconds) {
+    return std::chrono::duration_cast<SteadyClock::duration>(
+      std::chrono::duration<double>{seconds});
+  };
+  const auto& pass = outcome.gradient;
+  const auto end = SteadyClock::now() - ago(pass.seconds + pass.slowed_seconds);
+  context.flight->record(Activity::reduce, end - ago(outcome.wait_seconds), end,
+                         pass.step + 1);
 }
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "actors/replica/epoch_group.hpp"
 #include "actors/replica/group_statistics.hpp"
+#include "actors/role/context.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -29,5 +30,9 @@ struct LockStep {
 StepOutcome
 compute_together(EpochGroup& group, const LockStep& step,
                  const std::function<StepGradient(RankPeers* peers)>& work);
+
+/// Tells the flight recorder what a worker waited at the norms of a pass that
+/// has just ended: as if it had done so before it computed.
+void record_waits(const RoleContext& context, const StepOutcome& outcome);
 
 } // namespace troupe

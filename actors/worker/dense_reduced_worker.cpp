@@ -2,6 +2,7 @@
 
 #include "actors/job/beginning.hpp"
 #include "actors/replica/group_member.hpp"
+#include "actors/replica/lock_step.hpp"
 #include "actors/worker/dense_steps.hpp"
 #include "actors/worker/worker_base.hpp"
 #include "kernels/base/error.hpp"
@@ -195,6 +196,7 @@ private:
       [this, fence = gate_.active()](StepOutcome& outcome) {
         if (gate_.is_active(fence))
           member_.can_go_on(fence, outcome);
+        record_waits(context_, outcome);
         if (!outcome.gradient.abandoned)
           on_computed(std::move(outcome.gradient));
       });

@@ -248,6 +248,7 @@ private:
       [this, turn, fence = gate_.active()](StepOutcome& outcome) {
         if (gate_.is_active(fence))
           member_.can_go_on(fence, outcome);
+        record_waits(context_, outcome);
         if (steps_.current(turn))
           on_computed(std::move(outcome.gradient));
       });

@@ -394,7 +394,8 @@ int run_chaos(const Settings& settings) {
   const Files files{folder.file("weights.safetensors"),
                     folder.file("summary.json"), folder.file("journal.db")};
   auto evidence = run_under_faults(settings, job, plan, files);
-  if (planned.goes_in_lock_step() && plan.owner_kind == RoleKind::shard)
+  if (planned.goes_in_lock_step() && plan.owner_kind == RoleKind::shard
+      && !plan.served)
     evidence.leaves_of_the_lost.reset(); // all workers compute theirs again
   if (job.job.synchronisation == Synchronisation::sync
       && job.job.reduction == "reproducible") {
