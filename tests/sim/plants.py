@@ -408,6 +408,13 @@ PLANTS = [
     (105, "a stage computes before all of its parameters are there",
      "actors/stage/split_role.cpp", "if (!shards_->has_all())",
      "if (!shards_->has_all() && !PLANTED(105))"),
+    (106, "a worker says that it has sums of a step that all compute again",
+     "actors/worker/worker_base.cpp", "  if (!job_.goes_in_lock_step()) {",
+     "  if (!job_.goes_in_lock_step() || PLANTED(106)) {"),
+    (107, "who lacks nothing does not compute again with the others",
+     "strategies/step_nodes.cpp", "    if (!missing.empty())\n",
+     "    if (!missing.empty()\n"
+     "        && (!PLANTED(107) || !takeover_ranks(ranks, missing).empty()))\n"),
     (20, "a copy leaves out which leases it contains",
      "actors/shard/shard_store.cpp",
      "  write_leases(record(slice).leases[count % 2], applied);",
