@@ -188,15 +188,17 @@ def own_seconds():
 
 
 class Others:
-    """The share of the machine that others took while a run lasted."""
+    """The share of the machine that others took while a run lasted. `ours`:
+    seconds that processes of this run took which do not end with it."""
 
     def __enter__(self):
+        self.ours = 0.0
         self.start = (time.monotonic(), busy_seconds() - own_seconds())
         return self
 
     def __exit__(self, *_):
         wall = time.monotonic() - self.start[0]
-        used = busy_seconds() - own_seconds() - self.start[1]
+        used = busy_seconds() - own_seconds() - self.start[1] - self.ours
         self.share = max(0.0, used / wall / os.cpu_count())
 
 

@@ -23,7 +23,7 @@ except ImportError as error:
     print(f"no PyTorch: {error}", file=sys.stderr)
     sys.exit(77)
 
-from torch_models import read_idx
+from torch_models import perceptron, read_idx
 
 CLASSES = 10
 
@@ -45,14 +45,6 @@ def samples_of(arguments, features):
     arguments.samples = len(images)
     return (images.reshape(len(images), -1),
             read_idx(arguments.mnist, "labels", 1).long())
-
-
-def perceptron(widths):
-    layers = []
-    for i, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
-        layers += [nn.ReLU()] if i else []
-        layers += [nn.Linear(inputs, outputs)]
-    return nn.Sequential(*layers)
 
 
 def sgd(parameters, rate):

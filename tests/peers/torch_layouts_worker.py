@@ -27,7 +27,7 @@ except ImportError as error:
     print(f"no PyTorch with pipelines and slices: {error}", file=sys.stderr)
     sys.exit(77)
 
-from torch_models import ScaleNorm, transformer
+from torch_models import as_troupe_names_them, transformer
 from torch_transformer_worker import read, windows
 
 WORLD = 2
@@ -35,20 +35,6 @@ SEED = 5
 
 
 # --- weights ------------------------------------------------------------------
-
-def as_troupe_names_them(model):
-    """{name: tensor}; dense weights are [inputs, outputs] there."""
-    out = {"tokens/table": model.tokens.weight,
-           "positions/bias": model.positions,
-           "norm/scale": model.norm.weight}
-    for number, block in enumerate(model.blocks):
-        for layer in ("qkv", "projection", "up", "down"):
-            weight = getattr(block, layer).weight
-            out[f"block_{number}.{layer}/weight"] = weight.t().contiguous()
-        for norm in ("norm_1", "norm_2"):
-            out[f"block_{number}.{norm}/scale"] = getattr(block, norm).weight
-    return out
-
 
 def write_safetensors(path, tensors):
     header, at, parts = {}, 0, []

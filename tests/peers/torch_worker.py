@@ -14,11 +14,11 @@ import re
 import time
 
 import torch
-from torch import nn
 from torch.nn import functional
 
-from torch_ddp_worker import perceptron, sgd
-from torch_models import decayed, read_idx, transformer
+from torch_ddp_worker import sgd
+from torch_models import (
+    convolutional, decayed, perceptron, read_idx, transformer)
 from torch_transformer_worker import read, windows
 
 HELD_OUT = {"mnist": 0.15, "text": 0.02}
@@ -77,19 +77,6 @@ class Text:
 
 
 # --- models -------------------------------------------------------------------
-
-def convolutional():
-    model = nn.Sequential(
-        nn.Conv2d(1, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(32 * 7 * 7, 128), nn.ReLU(),
-        nn.Linear(128, 10)).to(memory_format=torch.channels_last)
-    for layer in model:
-        if isinstance(layer, nn.Conv2d):  # as Troupe begins them
-            nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
-    return model
-
 
 def build(arguments):
     """The model and its data."""
