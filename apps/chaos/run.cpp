@@ -240,6 +240,8 @@ void ChaosRun::strike(const Source& next,
     if (all)
       done_.push_back(*strike);
   }
+  if (!counted) // all faults were in runs before
+    before_ = count_undisturbed();
   after_ = count_settled();
   if (!steps_after)
     return;

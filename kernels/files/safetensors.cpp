@@ -255,7 +255,8 @@ std::string read_header(InputFile& file) {
       + ", and safetensors are read: write it with "
         "safetensors.torch.save_file(model.state_dict(), FILE), or its like");
   if (length > max_header_bytes)
-    refuse_tensors(file.path(), "it does not begin as a safetensors file does");
+    refuse_tensors(file.path(),
+                   "it does not begin with the length of a header");
   if (length > file.size() - sizeof(length))
     refuse_tensors(file.path(), "its header is said to have "
                                   + std::to_string(length)
