@@ -242,8 +242,11 @@ private:
     remains_ = {};
     unread_ = running_.size();
     auto handle = caf::actor_cast<caf::actor>(self_->ctrl());
-    const auto tell = [this, handle](const std::string& at) {
-      caf::anon_send(handle, Completion{[this, at] { remains_at(at); }});
+    const auto tell = [this, handle, layout = layout_](const std::string& at) {
+      caf::anon_send(handle, Completion{[this, layout, at] {
+                       if (layout == layout_) // else it comes too late
+                         remains_at(at);
+                     }});
     };
     for (const auto& [role, running] : running_)
       if (running.host)
@@ -251,14 +254,11 @@ private:
       else
         tell({});
     after(bring_deadline_ms, [this, layout = layout_] {
-      if (layout == layout_ && unread_ > 0 && !over_)
-        go_on_without(); // others may have what has not come
+      if (layout == layout_ && unread_ > 0 && !over_) {
+        unread_ = 0; // others may have what has not come
+        ask_anew();
+      }
     });
-  }
-
-  void go_on_without() {
-    unread_ = 0;
-    ask_anew();
   }
 
   void remains_at(const std::string& at) {

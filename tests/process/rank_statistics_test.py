@@ -7,6 +7,7 @@ import os
 import tempfile
 import unittest
 
+from chaos_runs import ChaosRuns
 from layouts_test import CNN
 from split_models import ONE, SplitModels, call, planned_bytes, summary_of
 
@@ -54,6 +55,20 @@ class NormModels(SplitModels):
         with open(path, "w") as file:
             file.write(text)
         return path
+
+
+class StruckNorms(NormModels, ChaosRuns):
+    """Who errs alone computes again with all others; whose link breaks, or who
+    dies, in any phase, is in the next epoch."""
+
+    def check_faults_of_all_kinds(self, layout):
+        kinds = "kill,stop,nan,device,cut,stall,one-way,flip"
+        verdict, _ = self.passed(
+            ["--faults", "12", "--kinds", kinds, "--seed", "5"],
+            [*self.job, "--epochs", "0", *layout])
+        self.assertEqual(set(verdict["faults"]), set(kinds.split(",")))
+        for digest in ("weights_sha256", "state_sha256"):
+            self.assertEqual(verdict[digest], verdict["undisturbed"][digest])
 
 
 class RankStatistics(NormModels, unittest.TestCase):

@@ -5,9 +5,9 @@ are linked, and whoever of them is killed in the middle (I3, I9)."""
 
 import unittest
 
-from chaos_runs import ChaosRuns
 from cluster import ENDLESS, Run
-from rank_statistics_test import DATA, STEPS, NormModels, mesh, pipeline
+from rank_statistics_test import (DATA, STEPS, NormModels, StruckNorms, mesh,
+                                  pipeline)
 from split_models import ONE, summary_of
 
 
@@ -122,18 +122,9 @@ class ReplicaStatistics(NormModels, unittest.TestCase):
             (mirrored(2), r"--virtual-ranks 257: a model with cross_replica")])
 
 
-class StruckReplicas(NormModels, ChaosRuns):
-    """Who errs alone computes again with all others; whose link breaks, or who
-    dies, in any phase, is in the next epoch."""
-
+class StruckReplicas(StruckNorms):
     def test_faults_of_all_kinds_change_no_bit(self):
-        kinds = "kill,stop,nan,device,cut,stall,one-way,flip"
-        verdict, _ = self.passed(
-            ["--faults", "12", "--kinds", kinds, "--seed", "5"],
-            [*self.job, "--epochs", "0", *workers(3, "--processes")])
-        self.assertEqual(set(verdict["faults"]), set(kinds.split(",")))
-        for digest in ("weights_sha256", "state_sha256"):
-            self.assertEqual(verdict[digest], verdict["undisturbed"][digest])
+        self.check_faults_of_all_kinds(workers(3, "--processes"))
 
 
 if __name__ == "__main__":

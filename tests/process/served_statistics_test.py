@@ -5,10 +5,9 @@ them is killed in the middle, and whoever comes or goes (I1, I3, I9)."""
 
 import unittest
 
-from chaos_runs import ChaosRuns
 from cluster import ENDLESS, Run
 from moves_test import ask
-from rank_statistics_test import DATA, STEPS, NormModels, mesh
+from rank_statistics_test import DATA, STEPS, NormModels, StruckNorms, mesh
 from replica_statistics_test import mirrored
 from split_models import ONE, summary_of
 
@@ -218,18 +217,9 @@ class ServedStatistics(NormModels, unittest.TestCase):
         self.check_undisturbed(summary, *self.job)
 
 
-class StruckServed(NormModels, ChaosRuns):
-    """Who errs alone computes again with all others; whose link breaks, or who
-    dies, in any phase, is in the next epoch."""
-
+class StruckServed(StruckNorms):
     def test_faults_of_all_kinds_change_no_bit(self):
-        kinds = "kill,stop,nan,device,cut,stall,one-way,flip"
-        verdict, _ = self.passed(
-            ["--faults", "12", "--kinds", kinds, "--seed", "5"],
-            [*self.job, "--epochs", "0", *STRUCK])
-        self.assertEqual(set(verdict["faults"]), set(kinds.split(",")))
-        for digest in ("weights_sha256", "state_sha256"):
-            self.assertEqual(verdict[digest], verdict["undisturbed"][digest])
+        self.check_faults_of_all_kinds(STRUCK)
 
 
 if __name__ == "__main__":
