@@ -50,10 +50,9 @@ public:
   /// Tells, once, where a process of this machine may open what is kept of a
   /// role, until forget(); empty: it may not, or nothing is. What is on a host
   /// elsewhere is brought here first. Maybe on another thread.
-  virtual void tell_memory(RoleId,
-                           std::function<void(const std::string& at)> tell) {
-    tell({});
-  }
+  virtual void tell_memory(RoleId role,
+                           std::function<void(const std::string& at)> tell)
+    = 0;
 };
 
 } // namespace troupe

@@ -201,9 +201,14 @@ struct FaultProxy::Impl {
     for (size_t from : {0, 1})
       if (strike->ways[from] && strike->link->waits(from))
         strike->held = true;
-    if (strike->kind == ChaosKind::flip ? now > strike->deadline
-                                        : now > strike->over)
-      conclude(strike->held && strike->kind != ChaosKind::flip);
+    if (now <= strike->over)
+      return;
+    if (strike->held && strike->kind != ChaosKind::flip)
+      conclude(true);
+    else if (now > strike->deadline)
+      conclude(false);
+    else
+      leave(); // nothing came its way: another link, or the other way
   }
 
   /// The link has ended under it: that is a fault that took place, too.
@@ -212,10 +217,14 @@ struct FaultProxy::Impl {
       conclude(true);
   }
 
-  void conclude(bool done) {
+  void leave() {
     if (strike->link)
       mark(false);
     strike->link = nullptr;
+  }
+
+  void conclude(bool done) {
+    leave();
     strike->outcome = done;
     changed.notify_all();
   }

@@ -108,6 +108,27 @@ BOOST_AUTO_TEST_CASE(a_link_that_stalls_passes_all_of_it_later) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_link_that_says_little_is_struck_once_it_does) {
+  Linked it;
+  for (auto kind : {ChaosKind::stall, ChaosKind::one_way, ChaosKind::throttle,
+                    ChaosKind::flip}) {
+    std::atomic<bool> over{false};
+    bool done = false;
+    std::thread strike{[&] {
+      done = it.proxy.strike(kind, "ps:0", 20ms, 10'000ms);
+      over = true;
+    }};
+    // One way alone, and seldom.
+    while (!over) {
+      std::this_thread::sleep_for(45ms);
+      put(it.worker, "there");
+      BOOST_TEST(take(it.shard, 5).has_value());
+    }
+    strike.join();
+    BOOST_TEST(done);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_flipped_bit_is_one_of_what_passes) {
   Linked it;
   std::string there(1'000, 'x');
@@ -192,9 +213,11 @@ BOOST_AUTO_TEST_CASE(roles_are_refused_while_the_coordinator_is_away) {
   BOOST_TEST(becomes(true));
 }
 
-BOOST_AUTO_TEST_CASE(a_role_without_a_link_cannot_be_struck) {
+BOOST_AUTO_TEST_CASE(who_has_no_link_or_says_nothing_cannot_be_struck) {
   Linked it;
   BOOST_TEST(!it.proxy.strike(ChaosKind::stall, "worker:3", 10ms, 50ms));
+  for (auto kind : {ChaosKind::one_way, ChaosKind::flip})
+    BOOST_TEST(!it.proxy.strike(kind, "worker:0", 10ms, 100ms));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
