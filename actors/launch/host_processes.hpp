@@ -51,8 +51,7 @@ public:
   /// role, until forget(); empty: it may not, or nothing is. What is on a host
   /// elsewhere is brought here first. Maybe on another thread.
   virtual void tell_memory(RoleId role,
-                           std::function<void(const std::string& at)> tell)
-    = 0;
+                           std::function<void(const std::string& at)> tell) = 0;
 };
 
 } // namespace troupe

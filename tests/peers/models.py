@@ -61,6 +61,7 @@ class Case:
     steps: int      # of a round
     data: str       # as Troupe reads them
     flags: tuple = ()
+    rate: float = 1e-3  # of learning: wide models want less
 
     @property
     def compared(self):
@@ -77,12 +78,12 @@ CASES = [
     Case("resnet20", "resnet20", 128, 12, IMAGES),
     Case("cnn", "cnn", 64, 60, IMAGES),
     Case("small", "transformer:L4-H4-D128-T64", 12, 60, TEXT),
-    Case("middle", "transformer:L6-H6-D384-T256", 8, 6, TEXT),
-    Case("large", "transformer:L12-H12-D768-T512", 2, 3, TEXT),
+    Case("middle", "transformer:L6-H6-D384-T256", 8, 6, TEXT, rate=1e-4),
+    Case("large", "transformer:L12-H12-D768-T512", 2, 3, TEXT, rate=1e-5),
     # PyTorch's Adam moves all rows of a table.
     Case("dlrm", "dlrm", 2048, 40, "criteo:{}.tsv",
          ("--sparse-updates", "exact")),
-    Case("mlp", "mlp:784-4096-4096-10", 256, 12, IMAGES),
+    Case("mlp", "mlp:784-4096-4096-10", 256, 12, IMAGES, rate=1e-5),
 ]
 
 
@@ -148,12 +149,12 @@ class Troupe:
 
     def losses(self):
         said = self.launch("few", self.case.compared, "--optimizer", "adam",
-                           "--lr", "1e-3", "--log-every", "1")[1]
+                           "--lr", str(self.case.rate), "--log-every", "1")[1]
         return [float(x) for x in re.findall(r"(?m)^epoch .* loss (\S+)",
                                              said)][:self.case.compared]
 
     def run(self):
-        flags = ["--optimizer", "adam", "--lr", "1e-3"]
+        flags = ["--optimizer", "adam", "--lr", str(self.case.rate)]
         start = self.launch("many", 1, *flags)[2]
         summary, _, seconds = self.launch("many", self.case.steps, *flags)
         self.isa = summary["isa"]
@@ -184,6 +185,7 @@ class Torch:
         if case:
             flags = ["--train", str(folder), "--weights", str(weights),
                      "--model", case.model, "--batch", str(case.batch),
+                     "--rate", str(case.rate),
                      *(["--compiled"] if compiled else [])]
         self.process = subprocess.Popen(
             [python, str(WORKER), *flags, "--threads", str(threads)],

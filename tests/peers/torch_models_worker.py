@@ -205,7 +205,8 @@ class Trainer:
         load_from_troupe(self.model, arguments.weights)
         self.loss = (torch.compile(loss_of, dynamic=False)
                      if arguments.compiled else loss_of)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3,
+        self.optimizer = torch.optim.Adam(self.model.parameters(),
+                                          lr=arguments.rate,
                                           fused=True)
         self.batches = many.all_batches()
 
@@ -323,6 +324,7 @@ def main():
         parser.add_argument(f"--{name}", metavar="FOLDER")
     parser.add_argument("--model")
     parser.add_argument("--batch", type=int)
+    parser.add_argument("--rate", type=float)
     parser.add_argument("--weights")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
