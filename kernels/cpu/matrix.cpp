@@ -21,7 +21,9 @@
 // at a tile's begin 91; b packed before, 256 columns at once, c and the next b
 // fetched beside some tiles 104; 128 columns 106; a packed block by block 110.
 // Packing a costs more than it gives below 640 columns: 109 rather than 114 at
-// 2048x128x128.
+// 2048x128x128. A turned a gains from 256 on: its lines, as long as a page or
+// two, meet in few sets of the caches (Xeon, AVX-512: 1536x384x2048 103 as they
+// lie, 138 packed; 2048x512x512 128 and 148).
 
 namespace troupe::kernels {
 
@@ -35,8 +37,7 @@ constexpr size_t fetched_lines = 8;   ///< of b, ahead of use
 // Limits between ways that give the same bits.
 constexpr size_t min_tiles_to_pack_b = 9;
 constexpr size_t min_columns_to_pack_a = 640;
-// Tiles of six rows use less than half of a line of a turned a.
-constexpr size_t min_columns_to_pack_turned_a[] = {256, 1024};
+constexpr size_t min_columns_to_pack_turned_a = 256;
 constexpr size_t min_tiles_to_pack_turned_a = 24;
 constexpr size_t max_depth_by_rows = 32;
 constexpr size_t max_elements_by_rows = 16 << 10; // of b
@@ -101,7 +102,7 @@ public:
                && (job.b_turned || tiling_.count >= min_tiles_to_pack_b);
     packs_a_ = !by_rows_ && tiling_.count > 1
                && (job.a_turned
-                     ? job.n >= min_columns_to_pack_turned_a[loops_.rows > 8]
+                     ? job.n >= min_columns_to_pack_turned_a
                          && tiling_.count >= min_tiles_to_pack_turned_a
                      : job.n >= min_columns_to_pack_a);
     // One or two rows of tiles are wide rather than copy b.

@@ -79,7 +79,7 @@ CASES = [
     Case("cnn", "cnn", 64, 60, IMAGES),
     Case("small", "transformer:L4-H4-D128-T64", 12, 60, TEXT),
     Case("middle", "transformer:L6-H6-D384-T256", 8, 6, TEXT, rate=1e-4),
-    Case("large", "transformer:L12-H12-D768-T512", 2, 3, TEXT, rate=1e-5),
+    Case("large", "transformer:L12-H12-D768-T512", 2, 3, TEXT, rate=1e-6),
     # PyTorch's Adam moves all rows of a table.
     Case("dlrm", "dlrm", 2048, 40, "criteo:{}.tsv",
          ("--sparse-updates", "exact")),
