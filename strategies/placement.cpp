@@ -2,6 +2,7 @@
 
 #include "strategies/mesh.hpp"
 #include "strategies/require.hpp"
+#include "strategies/workers_meet.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -276,13 +277,9 @@ std::set<std::pair<size_t, size_t>> Placement::links(const Plan& plan,
              && (!plan.served || in_lock_step
                  || mesh.pipeline_of(one.index)
                       == mesh.pipeline_of(other.index));
-    // Replicas reduce among each other; beside shards these do only where they
-    // keep the dense layers, or their passes wait for each other's. Shards may
-    // be in the workers' own processes.
+    // Shards may be in the workers' own processes.
     return plan.paired || one.kind == RoleKind::shard
-           || other.kind == RoleKind::shard
-           || plan.owner_kind != RoleKind::shard || plan.dense_reduced
-           || in_lock_step;
+           || other.kind == RoleKind::shard || workers_meet(plan, in_lock_step);
   };
   std::set<std::pair<size_t, size_t>> out;
   for (const auto& [one, here] : roles_)

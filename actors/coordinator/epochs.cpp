@@ -1,6 +1,7 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
 #include "actors/journal/history.hpp"
+#include "strategies/workers_meet.hpp"
 
 // From a proposal to what the members of the next epoch are told.
 
@@ -43,14 +44,12 @@ void CoordinatorState::perform(const Membership::Activate& activate) {
 Activate CoordinatorState::told(const EpochDecision& epoch) const {
   Activate message;
   message.fence = fence_;
-  const bool workers_meet = !keeps_slices(job_->plan.owner_kind)
-                            || job_->plan.dense_reduced
-                            || job_->goes_in_lock_step()
-                            || job_->options.link == "shm"; // looks at its own
+  const bool all_dialled = workers_meet(job_->plan, job_->goes_in_lock_step())
+                           || job_->options.link == "shm"; // looks at its own
   for (const auto& [role, present] : present_) {
     if (!is_member_kind(role.kind))
       continue;
-    if (workers_meet || role.kind != RoleKind::worker)
+    if (all_dialled || role.kind != RoleKind::worker)
       message.members.push_back({role, present.endpoint, present.links});
     else // nobody dials it, and there may be a thousand
       message.members.push_back({role, {}, {}});

@@ -34,6 +34,7 @@
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/file_pages.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "strategies/workers_meet.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -430,9 +431,7 @@ public:
     context_.job = std::move(job);
     context_.data = data;
     const auto& plan = context_.job->plan;
-    const bool has_norms = plan.owner_kind == RoleKind::shard
-                           && context_.job->goes_in_lock_step();
-    if (plan.owner_kind == RoleKind::worker || plan.dense_reduced || has_norms)
+    if (workers_meet(plan, context_.job->goes_in_lock_step()))
       context_.groups = std::make_shared<LinkGroups>(links.node(), context_.job,
                                                      context_.metrics);
     if (keeps_slices(plan.owner_kind))

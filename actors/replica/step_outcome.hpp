@@ -15,7 +15,7 @@ struct StepOutcome {
   uint64_t version = 0;     ///< held now
   bool taken = false;       ///< the step brought the member to `version`
   bool computed = false;    ///< this member's leaves are summed
-  StepGradient gradient;    ///< leaves and time; no nodes
+  StepGradient gradient;    ///< a worker's beside shards; else without nodes
   double wait_seconds = 0;  ///< for others: for the whole sum, and at norms
   Reducer::Traffic traffic; ///< of this step
   std::vector<SnapshotSlice> snapshot;

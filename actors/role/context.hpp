@@ -34,7 +34,7 @@ struct RoleContext {
   coordinator_actor coordinator;
   std::shared_ptr<MetricRegistry> metrics;
   bool own_process = false; ///< then it also reports CAF's metrics and memory
-  std::shared_ptr<GroupMaker> groups{}; ///< of replicas
+  std::shared_ptr<GroupMaker> groups{}; ///< of workers that meet
   /// How workers and shards reach peers elsewhere; null: there are none.
   std::shared_ptr<MessageLinks> links{};
   /// What peers on this host are lent; null where there is none.

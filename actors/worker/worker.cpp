@@ -8,6 +8,7 @@
 #include "actors/worker/worker_base.hpp"
 #include "strategies/lease_pipeline.hpp"
 #include "strategies/worker_steps.hpp"
+#include "strategies/workers_meet.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -379,7 +380,8 @@ private:
     next_lease();
   }
 
-  const bool together_ = job_.goes_in_lock_step();
+  /// At norms alone.
+  const bool together_ = workers_meet(job_.plan, job_.goes_in_lock_step());
   bool async_ = false; ///< in this epoch
   uint64_t period_ = 0;
   WorkerSteps steps_;

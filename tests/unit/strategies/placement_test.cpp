@@ -273,6 +273,7 @@ BOOST_AUTO_TEST_CASE(links_are_between_those_that_talk) {
   const auto home = all.roles().at({RoleKind::shard, 0});
   for (const auto& [here, there] : all.links(one))
     BOOST_TEST((here == home || there == home));
+  BOOST_TEST(all.links(one, true).size() == 3u); // at norms they do
   auto reduced = one;
   reduced.dense_reduced = true;
   BOOST_TEST(all.links(reduced).size() == 3u);
