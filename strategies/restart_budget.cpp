@@ -23,12 +23,14 @@ RestartBudget::Verdict RestartBudget::died(RoleId role,
 }
 
 RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
-                                           const Life& life) {
+                                           const Life& life, uint64_t now_ms) {
+  const bool patient = is_patient(life, now_ms);
+  const bool spends = !life.beside && !patient;
   auto what = to_string(role) + " died";
   if (!how.empty())
     what += " (" + how + ')';
   auto budget = std::to_string(budget_);
-  if (spent_ >= budget_ && (!life.beside || budget_ == 0)) {
+  if (spent_ >= budget_ && (spends || budget_ == 0)) {
     if (budget_ == 0)
       return {false, 0, what + ": restarts are off"};
     return {false, 0,
@@ -49,11 +51,21 @@ RestartBudget::Verdict RestartBudget::died(RoleId role, const std::string& how,
   past.memory = life.memory;
   past.input = life.input;
   const auto delay_ms = delay_after(past, life);
-  spent_ += life.beside ? 0 : 1;
+  spent_ += spends ? 1 : 0;
   return {true, budget_ - spent_,
-          what + ": restart " + std::to_string(spent_) + " of " + budget
+          what + ": "
+            + (patient ? "started again"
+                       : "restart " + std::to_string(spent_) + " of " + budget)
             + (delay_ms > 0 ? " in " + in_seconds(delay_ms) : ""),
           delay_ms};
+}
+
+bool RestartBudget::is_patient(const Life& life, uint64_t now_ms) {
+  if (!life.away)
+    return false;
+  if (!away_since_ms_)
+    away_since_ms_ = now_ms;
+  return now_ms - *away_since_ms_ < away_patience_ms;
 }
 
 uint64_t RestartBudget::delay_after(Past& past, const Life& life) const {
@@ -62,7 +74,8 @@ uint64_t RestartBudget::delay_after(Past& past, const Life& life) const {
     return 0;
   }
   const auto delay = std::max(past.next_delay_ms, first_delay_ms);
-  past.next_delay_ms = std::min(4 * delay, max_delay_ms);
+  past.next_delay_ms = std::min(4 * delay,
+                                life.away ? max_away_delay_ms : max_delay_ms);
   return delay;
 }
 
@@ -71,6 +84,7 @@ void RestartBudget::committed(uint64_t step) {
     return;
   committed_steps_ = step + 1;
   spent_ = 0;
+  away_since_ms_.reset();
 }
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "actors/launch/kept_coordinator.hpp"
 #include "actors/launch/role_host.hpp"
+#include "actors/process/steady_ms.hpp"
 #include "actors/process/stop_status.hpp"
 #include "actors/reader/row_fetcher.hpp"
 #include "actors/replica/local_groups.hpp"
@@ -411,7 +412,7 @@ private:
       forget(role);
       return;
     }
-    auto verdict = budget_.died(role, death.how, death.life);
+    auto verdict = budget_.died(role, death.how, death.life, steady_ms());
     if (!verdict.restart) {
       if (death.life.input) // any layout would read the same
         give_up(verdict.reason);

@@ -330,6 +330,9 @@ void AgentLink::kill(uint64_t number) {
   if (found == running_.end())
     return;
   if (state_ == State::here) {
+    auto& killed = found->second.killed;
+    if (killed == Clock::time_point{})
+      killed = Clock::now();
     say({{"do", "kill"}, {"id", number}});
     return;
   }
@@ -338,6 +341,7 @@ void AgentLink::kill(uint64_t number) {
   guard.unlock();
   End end; // it was not started yet
   end.death.how = options_.name + " has not answered yet";
+  end.death.life.away = true;
   if (on_end)
     on_end(end);
 }
@@ -350,7 +354,8 @@ void AgentLink::tell_memory(RoleId role, Tell tell) {
     return;
   }
   const auto id = ++memories_asked_;
-  memories_[role] = {{}, std::move(tell), Clock::now(), id};
+  memories_.insert_or_assign(role, Memory{BroughtMemory{options_.room},
+                                          std::move(tell), Clock::now(), id});
   say({{"do", "memory"}, {"role", to_string(role)}, {"id", id}});
 }
 
@@ -366,22 +371,27 @@ void AgentLink::take_memory(const Json& message) {
   auto& memory = found->second;
   memory.heard = Clock::now();
   std::string why;
+  bool is_news = true;
   try {
     if (is == "memory")
       memory.file.expect(message.at("bytes"));
     else if (is == "part")
       memory.file.add(message.at("at"), message.at("text"));
+  } catch (const NoRoomError& failure) { // others have none, either
+    why = failure.what();
+    is_news = options_.room->is_news();
   } catch (const InputError& failure) {
     why = failure.what();
-    memory.file = {};
   }
+  if (!why.empty())
+    memory.file = BroughtMemory{options_.room};
   if (is != "brought" && why.empty())
     return;
   const auto tell = std::exchange(memory.tell, nullptr);
   const auto at = why.empty() && memory.file.is_whole() ? memory.file.path()
                                                         : std::string{};
   guard.unlock();
-  if (!why.empty() && options_.note)
+  if (!why.empty() && is_news && options_.note)
     options_.note("what " + options_.name + " has kept of " + to_string(role)
                   + " is left there: " + why);
   tell(at);
@@ -392,8 +402,10 @@ void AgentLink::take_memory(const Json& message) {
 std::vector<AgentLink::Tell> AgentLink::memories_lost(Clock::duration silence) {
   std::vector<Tell> out;
   for (auto& [role, memory] : memories_)
-    if (memory.tell && Clock::now() - memory.heard >= silence)
+    if (memory.tell && Clock::now() - memory.heard >= silence) {
       out.push_back(std::exchange(memory.tell, nullptr));
+      memory.file = BroughtMemory{options_.room};
+    }
   return out;
 }
 
@@ -442,7 +454,24 @@ void AgentLink::end() {
   say({{"do", "end"}, {"keep", options_.flights.empty() || stays_there_}});
 }
 
+/// The agent says something.
+void AgentLink::hear() {
+  const std::lock_guard guard{mutex_};
+  const auto before = std::exchange(heard_, Clock::now());
+  if (state_ != State::here || heard_ - before <= options_.quiet)
+    return;
+  quiet_from_ = before;
+  quiet_to_ = heard_;
+}
+
+/// Whether the agent was silent then. `mutex_` is held.
+bool AgentLink::was_away(Clock::time_point when) const {
+  return when != Clock::time_point{} && when >= quiet_from_
+         && when <= quiet_to_;
+}
+
 void AgentLink::on_line(const std::string& said) {
+  hear();
   auto line = said;
   while (line.ends_with('\r')) // as ssh ends its own
     line.pop_back();
@@ -510,6 +539,8 @@ void AgentLink::on_message(const Json& message) {
       say_clock();
     return;
   }
+  if (is == "alive")
+    return;
   if (is == "clock")
     return take_clock(message);
   if (is == "flight")
@@ -564,6 +595,7 @@ void AgentLink::on_message(const Json& message) {
     message.at("by_itself").get_to(end.death.life.by_itself);
     message.at("memory").get_to(end.death.life.memory);
     message.at("input").get_to(end.death.life.input);
+    end.death.life.away = was_away(running.killed);
     message.at("well").get_to(end.well);
     message.at("process").get_to(running.process);
     end.process = process_of(running);
@@ -597,6 +629,7 @@ void AgentLink::on_exit(const ChildProcesses::Exit& exit) {
     end.death.life.ms = exit.lived_ms;
     end.death.life.by_itself = true;
     end.death.life.beside = !ends.empty();
+    end.death.life.away = true;
     end.process = process_of(running);
     ends.emplace_back(std::move(running.order), std::move(end));
   }

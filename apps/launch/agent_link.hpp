@@ -47,6 +47,7 @@ inline constexpr const char* brought_prefix = "from-";
 ///
 ///     here    version, host, time_s, address, client   it begins
 ///     listens at | why · tried id, ways · looked why
+///     alive                   answers the same
 ///     clock   unix_ns
 ///     flight  name, last, text   a part of a file; flights: that was all
 ///     memory  id, role, bytes    so many will come; part id, role, at,
@@ -72,11 +73,15 @@ public:
       why;
     std::string address; ///< of the host; empty: the one it is reached by
     std::shared_ptr<MemberSigner> signer;
+    /// For what this host brings and others do.
+    std::shared_ptr<BroughtRoom> room = std::make_shared<BroughtRoom>();
     std::string flights; ///< folder for those of that host; empty: none
     /// A line for the run's user; on another thread. May be empty.
     std::function<void(std::string line)> note;
     ChildProcesses* processes = nullptr; ///< outlives all that is started here
     std::chrono::milliseconds deadline{10'000}; ///< to be there
+    /// So long an agent that is well says nothing.
+    std::chrono::milliseconds quiet{2'500};
   };
 
   /// What an agent says of itself.
@@ -168,6 +173,7 @@ private:
   struct Running {
     Order order;
     uint32_t process = 0; ///< there; 0: not started yet
+    std::chrono::steady_clock::time_point killed{}; ///< first; none: it was not
   };
 
   using Tell = std::function<void(const std::string& at)>;
@@ -189,6 +195,8 @@ private:
   void send_start(uint64_t number);
   void on_line(const std::string& line);
   void on_message(const nlohmann::json& message);
+  void hear();
+  bool was_away(std::chrono::steady_clock::time_point when) const;
   void on_exit(const ChildProcesses::Exit& exit);
   void keep(std::string word);
   RoleProcess process_of(const Running& running) const;
@@ -200,6 +208,9 @@ private:
   int child_ = 0;
   std::chrono::steady_clock::time_point began_;
   std::unique_ptr<Outbox> outbox_;
+  std::chrono::steady_clock::time_point heard_{}; ///< the agent
+  /// Between these it said nothing, for longer than it may; the newest such.
+  std::chrono::steady_clock::time_point quiet_from_{}, quiet_to_{};
   std::deque<std::string> said_; ///< that was no message, the newest
   bool leaves_ = false;          ///< it said so, over this connection
   bool sent_ = false;            ///< the program, over this connection

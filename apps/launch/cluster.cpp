@@ -298,8 +298,10 @@ void Cluster::make_links() {
     if (!file_.own_path)
       file_.path = usual_remote_path(file_.sha256);
   }
+  const auto room = std::make_shared<BroughtRoom>();
   for (size_t host = 0; host < hosts.size(); ++host) {
     AgentLink::Options link;
+    link.room = room;
     link.name = hosts[host].name;
     link.command = command_on(host);
     if (!is_here(host))

@@ -226,6 +226,8 @@ private:
       look_at(message.at("path"));
     else if (wish == "memory")
       bring_memory_of(parse_role(message.at("role")), message.at("id"));
+    else if (wish == "alive")
+      report_({{"is", "alive"}});
     else if (wish == "clock")
       report_({{"is", "clock"}, {"unix_ns", unix_ns()}});
     else if (wish == "flights")

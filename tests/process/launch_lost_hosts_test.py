@@ -47,6 +47,32 @@ class LaunchLostHosts(LaunchHosts):
         run.finish(143)
         self.nothing_is_left(flights=True)
 
+    def test_a_host_that_was_away_for_a_while_spends_no_restart(self):
+        """Each of its roles that was ended for its silence spent one (10 s: its
+        agent's connection lasts), and so did each try to reach it (40 s: it does
+        not). Nothing can be committed without them."""
+        for seconds, restarts in ((10, 1), (40, 2)):
+            with self.subTest(seconds=seconds):
+                run = self.launch("--strategy", "pipeline", "--stages", "3",
+                                  "--restarts", str(restarts),
+                                  "--join-deadline-ms", "120000", *ENDLESS,
+                                  where="h1,h2:2")
+                self.wait_for_step(run, 20)
+                old = set(self.sshd.roles(2).values())
+                self.assertEqual(len(old), 2)
+                self.hosts.unplug(2)
+                time.sleep(seconds)
+                self.hosts.plug(2)
+                wait_for(lambda: run.process.poll() is not None
+                         or len(set(self.sshd.roles(2).values()) - old) == 2,
+                         "its roles are back", 120)
+                self.assertIsNone(run.process.poll(), run.error())
+                self.assertIn(": started again", run.output())
+                self.wait_for_step(run, self.step(run) + 40)
+                run.process.send_signal(signal.SIGTERM)
+                run.finish(143)
+                self.nothing_is_left(flights=True)
+
     def test_launchers_are_killed_at_random_moments(self):
         draw = random.Random(SEED)
         for number in range(KILLS):

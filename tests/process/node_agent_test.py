@@ -57,6 +57,12 @@ def full_door(case):
 
 
 class NodeAgent(unittest.TestCase):
+    def test_it_says_that_it_is_there(self):
+        agent = Agent(self)
+        self.assertEqual(agent.hear()["is"], "here")
+        agent.tell(do="alive")
+        self.assertEqual(agent.hear(), {"is": "alive"})
+
     def test_it_obeys_while_it_tries_ways(self):
         """It heard nothing until a way that drops what it gets was given up,
         after 2.5 s: roles were neither started nor ended meanwhile."""

@@ -26,6 +26,8 @@ constexpr auto here =
   R"(echo '{"is":"here","version":"1","host":"b","time_s":1,"address":)"
   R"("10.0.0.2","client":"10.0.0.1"}'; )";
 
+constexpr auto said_alive = R"(echo '{"is":"alive"}'; )";
+
 /// A link whose agent is a shell.
 struct Bench {
   ChildProcesses processes;
@@ -38,9 +40,11 @@ struct Bench {
   std::atomic<int> sent = 0;
 
   explicit Bench(const std::string& script, bool has_program = false,
-                 const std::string& flights = {}) {
+                 const std::string& flights = {},
+                 std::chrono::milliseconds quiet = 1h) {
     AgentLink::Options options;
     options.flights = flights;
+    options.quiet = quiet;
     options.name = "b";
     options.command = {"/bin/sh", "-c", script};
     options.why = [this](const std::vector<std::string>& said,
@@ -142,6 +146,7 @@ BOOST_AUTO_TEST_CASE(roles_end_with_the_way_to_their_host) {
              == "its host is lost: the connection to b ended with exit status "
                 "255: cut");
   BOOST_TEST(end.death.life.by_itself);
+  BOOST_TEST(end.death.life.away);
   // The next one connects again.
   {
     const std::lock_guard guard{bench.mutex};
@@ -149,6 +154,36 @@ BOOST_AUTO_TEST_CASE(roles_end_with_the_way_to_their_host) {
   }
   bench.start();
   BOOST_TEST(bench.wait().death.how == end.death.how);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_killed_while_its_host_is_silent_died_of_that) {
+  const auto is_away = [](const std::string& answer,
+                          std::chrono::milliseconds quiet) {
+    Bench bench{std::string{here} + "read -r start; " + "read -r kill; "
+                  + answer
+                  + R"(echo '{"is":"ended","id":1,"how":"signal 9","ms":7,)"
+                    R"("by_itself":false,"memory":false,"input":false,)"
+                    R"("well":false,"process":55}'; read -r more)",
+                false,
+                {},
+                quiet};
+    const auto number = bench.start();
+    std::string why;
+    for (int i = 0; i < 1000 && !bench.link->settled(why); ++i)
+      std::this_thread::sleep_for(20ms);
+    BOOST_REQUIRE(bench.link->is_here());
+    bench.link->kill(number);
+    return bench.wait().death.life.away;
+  };
+  BOOST_TEST(is_away("sleep 0.3; ", 200ms));
+  BOOST_TEST(is_away("sleep 0.3; " + std::string{said_alive}, 200ms));
+  BOOST_TEST(!is_away("", 1h));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_killed_before_its_agent_is_here_died_of_that) {
+  Bench bench{"exec sleep 100"};
+  bench.link->kill(bench.start());
+  BOOST_TEST(bench.wait().death.life.away);
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_that_never_comes_is_given_up) {

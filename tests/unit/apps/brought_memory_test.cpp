@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_comes_to_its_place_and_no_hole_does) {
   constexpr off_t far = off_t{1} << 33;
   kept.put("begins", 0);
   kept.put(large, far);
-  BroughtMemory brought;
+  BroughtMemory brought{std::make_shared<BroughtRoom>()};
   size_t bytes = 0;
   size_t parts = 0;
   for (const auto& message : messages_of(kept.path())) {
@@ -85,14 +86,14 @@ BOOST_AUTO_TEST_CASE(nothing_comes_of_a_role_that_kept_nothing) {
     BOOST_TEST(messages[0].at("bytes") == 0u);
     BOOST_TEST(messages[1].at("is") == "brought");
   }
-  BroughtMemory brought;
+  BroughtMemory brought{std::make_shared<BroughtRoom>()};
   brought.expect(0);
   BOOST_TEST(!brought.is_whole());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_part_of_it_is_refused) {
   const auto three = in_base64("abc");
-  BroughtMemory brought;
+  BroughtMemory brought{std::make_shared<BroughtRoom>()};
   BOOST_CHECK_THROW(brought.add(0, three), InputError); // before it began
   BOOST_CHECK_THROW(brought.expect(uint64_t{1} << 60), InputError);
   BOOST_TEST(!brought.is_whole());
@@ -106,6 +107,37 @@ BOOST_AUTO_TEST_CASE(what_is_no_part_of_it_is_refused) {
   brought.add(0, in_base64("-"));
   BOOST_TEST(brought.is_whole());
   BOOST_TEST(read_at(brought.path(), 0, 4) == "-abc");
+}
+
+// Symptom: each role's part was looked at alone: as many as there are roles
+// were let in, and together they took more than the machine had.
+BOOST_AUTO_TEST_CASE(what_comes_at_one_time_has_to_fit_together) {
+  constexpr uint64_t mib = 1 << 20;
+  uint64_t left = 250 * mib;
+  const auto room = std::make_shared<BroughtRoom>([&left] { return left; });
+  const auto no_room = [](const NoRoomError& failure) {
+    return std::string{failure.what()}
+           == "what is still to come from hosts takes 300 MiB of memory and "
+              "250 MiB are free here; take a machine with more memory";
+  };
+  {
+    BroughtMemory first{room}, third{room};
+    first.expect(100 * mib);
+    {
+      BroughtMemory second{room};
+      second.expect(100 * mib);
+      BOOST_CHECK_EXCEPTION(third.expect(100 * mib), NoRoomError, no_room);
+      BOOST_TEST(room->is_news());
+      BOOST_TEST(!room->is_news());
+    }
+    third.expect(100 * mib); // one of them does not come
+    left = 150 * mib;        // others have taken it
+    BOOST_CHECK_THROW(first.add(0, in_base64("abc")), NoRoomError);
+    third = BroughtMemory{room};
+    first.add(0, in_base64("abc"));
+    BOOST_TEST(!room->is_news());
+  }
+  BOOST_TEST(room->is_news()); // the next time
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -42,6 +42,37 @@ BOOST_AUTO_TEST_CASE(who_ends_with_a_host_costs_one_restart) {
   BOOST_TEST(!none.died(worker0, "", with_others).restart);
 }
 
+// Symptom: a cable that was out for 15 s ended a run whose host was back: each
+// of the host's roles, and each try to reach it, spent a restart.
+BOOST_AUTO_TEST_CASE(a_host_that_is_away_costs_nothing_for_a_minute) {
+  RestartBudget budget{2};
+  RestartBudget::Life lost{3'000, true};
+  lost.away = true;
+  const auto at = [&](uint64_t now_ms) {
+    return budget.died(worker0, "its host is lost", lost, now_ms);
+  };
+  std::vector<uint64_t> delays;
+  for (uint64_t now_ms = 7'000; now_ms < 67'000; now_ms += 10'000) {
+    const auto verdict = at(now_ms);
+    BOOST_TEST(verdict.restart);
+    BOOST_TEST(verdict.left == 2u);
+    delays.push_back(verdict.delay_ms);
+  }
+  BOOST_TEST(delays
+               == (std::vector<uint64_t>{100, 400, 1600, 5000, 5000, 5000}),
+             boost::test_tools::per_element());
+  BOOST_TEST(at(8'000).reason
+             == "worker:0 died (its host is lost): started again in 5.0 s");
+  // What dies elsewhere meanwhile counts.
+  BOOST_TEST(budget.died(shard1, "signal 9", {}, 9'000).left == 1u);
+  BOOST_TEST(at(67'000).left == 0u);
+  BOOST_TEST(!at(68'000).restart); // I12
+  budget.committed(0);
+  BOOST_TEST(at(90'000).left == 2u);
+  RestartBudget none{0};
+  BOOST_TEST(!none.died(worker0, "", lost, 0).restart);
+}
+
 BOOST_AUTO_TEST_CASE(restarts_without_progress_end) {
   // I12.
   RestartBudget budget{3};
