@@ -306,7 +306,8 @@ private:
   void reach() {
     if (real_ && !silent_)
       return;
-    if (!real_ && Clock::now() - away_since_ > options_.deadline) {
+    if (!real_ && Clock::now() - away_since_ > options_.deadline
+        && !(options_.comes && options_.comes())) {
       give_up("the coordinator has been away for "
               + std::to_string(options_.deadline.count() / 1000) + " s");
       return;

@@ -17,6 +17,10 @@ struct ControlLineOptions {
   std::string address;
   RoleId role; ///< who is on this end; coordinator, evaluator: an observer
   std::chrono::milliseconds deadline{30'000};
+  /// Whether the next one is on its way, though it does not listen yet, as
+  /// where it reads its data: then the deadline does not count; empty: not
+  /// known.
+  std::function<bool()> comes{};
   /// Says that a member was left out and joins again, one line; empty: one that
   /// is left out ends.
   std::function<void(const std::string& line)> tell{};

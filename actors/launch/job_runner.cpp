@@ -18,6 +18,7 @@
 #include "actors/voting/voter.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -142,7 +143,7 @@ RunResult run_processes(const RunOptions& options,
   }
   std::vector kept{std::make_shared<KeptCoordinator>(
     processes, launch, launch.coordinator_arguments)};
-  auto start = kept.front()->start(options.events);
+  auto start = kept.front()->start(options.events, options.restarts);
   if (start.address.empty())
     return start.failure;
   if (!launch.standby_arguments.empty()) {
@@ -168,6 +169,9 @@ RunResult run_processes(const RunOptions& options,
   line.address = start.address;
   line.role.kind = RoleKind::coordinator;
   line.revoked = refuse_members(config.tls(), launch.revoked);
+  line.comes = [kept] {
+    return std::ranges::any_of(kept, [](const auto& x) { return x->speaks(); });
+  };
   // Where another one stands by it has taken over long before, unless it has
   // left: then none of them answers.
   line.replace = [kept] {

@@ -2,6 +2,8 @@
 
 #include "actors/process/stop_status.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
+#include "strategies/restart_budget.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -19,6 +21,12 @@ constexpr std::chrono::seconds start_deadline{60}; ///< since its last line
 
 } // namespace
 
+/// Where it listens, or how it ended before; neither: it was told to end.
+struct KeptCoordinator::First {
+  std::string address;
+  std::optional<ChildProcesses::Exit> exit;
+};
+
 struct KeptCoordinator::Shared {
   std::mutex mutex;
   std::function<void(const ChildProcesses::Exit&)> died;
@@ -26,15 +34,17 @@ struct KeptCoordinator::Shared {
   std::string why_killed; ///< that one; empty: by others, or not
   RoleDeaths deaths;
   uint64_t lines = 0;                      ///< that it has printed
+  SteadyClock::time_point heard{};         ///< the newest, or when it began
   std::optional<ChildProcesses::Exit> end; ///< none: its process runs
   std::optional<RunResult> result;         ///< that the run has then
   bool seen = false;                       ///< who watches knows of the end
-  bool listens = false;
-  std::promise<Start> first;
 
   RunResult result_of(const ChildProcesses::Exit& exit) {
-    return {exit.status > 0 ? exit.status : 1,
-            line_of(exit, deaths.explain(exit)), ""};
+    return result_of(exit, deaths.explain(exit));
+  }
+  static RunResult result_of(const ChildProcesses::Exit& exit,
+                             const RoleDeath& death) {
+    return {exit.status > 0 ? exit.status : 1, line_of(exit, death), ""};
   }
 
   /// Tells who watches, now or later; `mutex` is held.
@@ -91,6 +101,7 @@ void KeptCoordinator::run(
       {
         const std::lock_guard guard{shared->mutex};
         ++shared->lines;
+        shared->heard = SteadyClock::now();
       }
       if (line.starts_with(listening_prefix))
         on_address(line.substr(strlen(listening_prefix)));
@@ -100,28 +111,54 @@ void KeptCoordinator::run(
     std::move(on_exit));
   const std::lock_guard guard{shared_->mutex};
   shared_->pid = pid;
+  shared_->heard = SteadyClock::now();
 }
 
-KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events) {
-  auto future = shared_->first.get_future();
+/// The same command begins its journal, or goes on with what it has of one.
+/// What ended by itself would do so again.
+KeptCoordinator::Start KeptCoordinator::start(const RunEvents& events,
+                                              uint32_t restarts) {
+  RestartBudget budget{restarts};
+  for (;;) {
+    auto first = start_once(events);
+    if (!first.address.empty())
+      return {first.address, {}};
+    if (auto told = told_to_end(events))
+      return {"", *std::move(told)};
+    const auto death = shared_->deaths.explain(*first.exit);
+    if (first.exit->signal == 0 || death.life.by_itself || restarts == 0)
+      return {"", Shared::result_of(*first.exit, death)};
+    const auto verdict = budget.died({RoleKind::coordinator, 0}, death.how,
+                                     death.life);
+    if (!verdict.restart)
+      return {"", {1, verdict.reason, ""}};
+    if (events.note)
+      events.note(verdict.reason);
+  }
+}
+
+KeptCoordinator::First KeptCoordinator::start_once(const RunEvents& events) {
+  const auto said = std::make_shared<std::promise<First>>();
+  const auto listens = std::make_shared<bool>(false);
+  auto future = said->get_future();
   run(
-    [shared = shared_](const std::string& address) {
+    [said, listens, shared = shared_](const std::string& address) {
       const std::lock_guard guard{shared->mutex};
-      if (!std::exchange(shared->listens, true))
-        shared->first.set_value({address, {}});
+      if (!std::exchange(*listens, true))
+        said->set_value({address, {}});
     },
-    [shared = shared_](const ChildProcesses::Exit& exit) {
-      const std::unique_lock guard{shared->mutex};
-      if (!std::exchange(shared->listens, true))
-        shared->first.set_value({"", shared->result_of(exit)});
+    [said, listens, shared = shared_](const ChildProcesses::Exit& exit) {
+      const std::lock_guard guard{shared->mutex};
+      if (!*listens)
+        said->set_value({"", exit});
       else
         shared->ended(exit);
     });
   uint64_t lines = 0;
   auto periods = start_deadline / ask_period; // those of a pause do not count
   while (future.wait_for(ask_period) != std::future_status::ready) {
-    if (auto told = told_to_end(events))
-      return {"", *std::move(told)};
+    if (told_to_end(events))
+      return {};
     const std::lock_guard guard{shared_->mutex};
     if (shared_->lines > std::exchange(lines, shared_->lines))
       periods = start_deadline / ask_period;
@@ -143,6 +180,11 @@ void KeptCoordinator::watch(
 std::optional<RunResult> KeptCoordinator::ended() const {
   const std::lock_guard guard{shared_->mutex};
   return shared_->result;
+}
+
+bool KeptCoordinator::speaks() const {
+  const std::lock_guard guard{shared_->mutex};
+  return !shared_->end && SteadyClock::now() - shared_->heard < start_deadline;
 }
 
 void KeptCoordinator::kill(const std::string& why) const {

@@ -26,9 +26,10 @@ public:
     std::string address;
     RunResult failure;
   };
-  /// Starts it, and waits for that.
+  /// Starts it, and waits for that; again, up to so often, where others kill it
+  /// before.
   /// Errors: InputError where it says nothing for a minute.
-  Start start(const RunEvents& events);
+  Start start(const RunEvents& events, uint32_t restarts);
 
   /// What a run has come to whose coordinator's process has ended so; none: it
   /// runs.
@@ -39,6 +40,8 @@ public:
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
   /// Starts it, and waits for nothing: a standby.
   void begin(std::function<void()> listens = {});
+  /// Whether it runs, and has said something within the last minute.
+  bool speaks() const;
   /// Ends its process (SIGKILL).
   void kill(const std::string& why) const;
   /// Why this one has ended the newest process that has; empty: it has not.
@@ -51,6 +54,8 @@ public:
 
 private:
   struct Shared;
+  struct First;
+  First start_once(const RunEvents& events);
   void run(std::function<void(const std::string&)> on_address,
            std::function<void(const ChildProcesses::Exit&)> on_exit);
 

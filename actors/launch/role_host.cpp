@@ -332,6 +332,8 @@ ControlLineOptions line_options(caf::actor_system& system,
   line.tell = [](const std::string& text) { std::cerr << text + '\n'; };
   line.hang_up = hang_up_on(options.coordinator);
   line.cut_off = cut_off_from(options.coordinator);
+  if (!options.by_hand) // who starts the next one ends this role, too
+    line.comes = [] { return true; };
   return line;
 }
 

@@ -234,6 +234,26 @@ class Coordinator(OwnFolder):
                      os.path.join(self.folder, "certificates"), *job)
         self.assertRegex(again.finish(1), r"^troupe: .*its run is over.*\n$")
 
+    def test_one_that_is_killed_while_it_reads_its_data_is_started_again(self):
+        """The run ended, as with one that fails."""
+        many = ["--data", "synthetic:digits?samples=40000", "--seed", "5"]
+        job = [*many, *MLP, *SERVED, "--epochs", "0", "--steps", "5"]
+        with Run(*job) as run:
+            run.kill("coordinator")
+            summary = run.finish()
+            self.assertRegex(run.output(), r"(?s)\A((?!coordinator: ).)*"
+                             r"coordinator died \(signal 9 \(Killed\)\): restart "
+                             r"1 of 5\n.*coordinator: ")
+        with Run(*many, *MLP, "--strategy", "one_device", "--epochs", "0",
+                 "--steps", "5") as run:
+            self.assertEqual(run.finish()["weights_sha256"],
+                             summary["weights_sha256"])
+        with Run(*job, "--restarts", "0") as run:
+            run.kill("coordinator")
+            run.finish(1)
+            self.assertEqual(run.error(), "troupe: the coordinator ended with "
+                             "signal 9 (Killed)\n")
+
     def test_a_start_that_is_refused_leaves_no_journal(self):
         """It was there, and the next start was refused for it."""
         kept = os.path.join(self.folder, "kept")

@@ -6,11 +6,13 @@
 #include "actors/control/control_line.hpp"
 #include "actors/wire/ends_with_scope.hpp"
 #include "actors/wire/error_line.hpp"
+#include "tests/unit/actors/job_certificates.hpp"
 #include "tests/unit/actors/links/link_party.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
+#include <utility>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -21,7 +23,7 @@ namespace {
 
 /// Answers at once, after a while, or not.
 struct LateCoordinator {
-  LateCoordinator() {
+  explicit LateCoordinator(Credentials own = {}) : config(std::move(own)) {
     actor = system.spawn([this](caf::event_based_actor* self) {
       return caf::behavior{
         [this, self](const Hello&) -> caf::result<JobInfo> {
@@ -49,7 +51,7 @@ struct LateCoordinator {
       caf::actor_cast<caf::strong_actor_ptr>(actor));
   }
 
-  ActorConfig config{Credentials{}};
+  ActorConfig config;
   caf::actor_system system{config};
   std::atomic<int> late_ms{0};
   std::atomic<int> answered{0};
@@ -127,6 +129,34 @@ BOOST_AUTO_TEST_CASE(one_that_is_refused_ends_with_the_line) {
     [&](const caf::down_msg& down) { why = line_of(down.reason); },
     caf::after(std::chrono::seconds{10}) >> [] {});
   BOOST_TEST(why == "cannot take part");
+}
+
+// Symptom: a coordinator that was started again, and read its data for longer
+// than half a minute, came to a run that had ended.
+BOOST_AUTO_TEST_CASE(one_that_is_on_its_way_is_waited_for) {
+  LateCoordinator coordinator{job("own", worker(0))};
+  std::atomic<bool> comes{true};
+  std::atomic<int> asked{0};
+  ControlLineOptions options;
+  options.first = coordinator.handle();
+  options.address = "127.0.0.1:1";
+  options.role = {RoleKind::worker, 0};
+  options.deadline = std::chrono::milliseconds{1};
+  options.comes = [&] {
+    ++asked;
+    return comes.load();
+  };
+  const auto line = spawn_control_line(coordinator.system, std::move(options));
+  caf::scoped_actor watcher{coordinator.system};
+  watcher->monitor(line);
+  caf::anon_send_exit(coordinator.actor, caf::exit_reason::kill);
+  BOOST_TEST(soon([&] { return asked >= 3; }));
+  comes = false;
+  std::string why;
+  watcher->receive(
+    [&](const caf::down_msg& down) { why = line_of(down.reason); },
+    caf::after(std::chrono::seconds{10}) >> [] {});
+  BOOST_TEST(why == "the coordinator has been away for 0 s");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
