@@ -103,11 +103,13 @@ int run_data_info(const Settings& settings) {
         "\ncolumn %s: %s is a text, and no number: write numbers with "
         "a decimal point\n",
         in_quotes(column.name()).c_str(), in_quotes(text).c_str());
-  if (survey.guessed)
-    std::printf("\nthe label is taken to be %s, the last column of which "
-                "nothing is said; "
+  if (survey.label_by != TableSurvey::LabelBy::said)
+    std::printf("\nthe label is taken to be %s, %s; "
                 "another one by label=NAME behind the file's name\n",
-                in_quotes(survey.label).c_str());
+                in_quotes(survey.label).c_str(),
+                survey.label_by == TableSurvey::LabelBy::name
+                  ? "as labels are often called so"
+                  : "the last column of which nothing is said");
   if (!survey.trouble.empty())
     throw InputError(settings.job.data + ": " + survey.trouble);
   print_epochs(survey.rows, settings.job.global_batch);

@@ -239,9 +239,11 @@ private:
           == given_.end())
         free.push_back(i);
     for (const auto i : free)
-      if (is_label_name(columns[i].name()))
+      if (is_label_name(columns[i].name())) {
+        out_.label_by = TableSurvey::LabelBy::name;
         return i;
-    out_.guessed = true;
+      }
+    out_.label_by = TableSurvey::LabelBy::place;
     return free.empty() ? columns.size() - 1 : free.front();
   }
 

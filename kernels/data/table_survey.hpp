@@ -16,8 +16,10 @@ struct TableSurvey {
   std::vector<ColumnSurvey> columns;
   std::vector<ColumnRule> proposal; ///< for each column
   std::string label;                ///< the column that is to be learnt
-  /// It is the last one that columns= does not name, and its name says nothing.
-  bool guessed = false;
+  /// Why that one: label= or columns= says so; its name is one that labels
+  /// have; it is the last one that columns= does not name.
+  enum class LabelBy { said, name, place };
+  LabelBy label_by = LabelBy::said;
   struct Stray {
     std::string column;
     std::string text;

@@ -201,6 +201,11 @@ class TableData(unittest.TestCase):
             "education": "category", "hired": "date:cycle=weekday",
             "hours": "number:missing=flag", "gain": "number",
             "country": "category", "note": "ignore", "income": "label"})
+        self.assertIn('the label is taken to be "income", as labels are often '
+                      "called so; another one by label=NAME", self.shown)
+        self.info("csv:" + self.census + "?label=income")
+        self.assertNotIn("is taken to be", self.shown)
+        self.info("csv:" + self.census)
         missing = sum(row[4] in ("", "?") for row in self.people)
         self.assertRegex(self.shown, rf"(?m)^hours .* {missing} ")
         words = self.info("csv:" + self.rated)

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(columns_that_are_given_stay) {
                          "4,50,b,3.5\n5,60,a,4.5\n6,25,b,5.5\n";
   const auto found = survey(table, "?columns=plan:label,id:ignore");
   BOOST_TEST(found.label == "plan");
-  BOOST_TEST(!found.guessed);
+  BOOST_TEST((found.label_by == TableSurvey::LabelBy::said));
   BOOST_TEST(columns_of(found) == "age:number,plan:label,y:number");
   BOOST_TEST(found.model == "mlp:2-64-2");
   BOOST_TEST(columns_of(survey(table, "?columns=age:number:missing=flag,"
@@ -98,10 +98,15 @@ BOOST_AUTO_TEST_CASE(columns_that_are_given_stay) {
                         troupe::UsageError, says({"label=", "columns="}));
 }
 
-BOOST_AUTO_TEST_CASE(a_label_that_is_guessed_is_said) {
-  BOOST_TEST(survey("a,b\n1,2\n2,1\n3,2\n").guessed);
-  BOOST_TEST(!survey("a,Rating\n1,2\n2,1\n3,2\n").guessed);
-  BOOST_TEST(!survey("a,b\n1,2\n2,1\n3,2\n", "?label=b").guessed);
+BOOST_AUTO_TEST_CASE(why_a_column_is_the_label_is_known) {
+  using By = TableSurvey::LabelBy;
+  const auto by = [](const std::string& header, const char* options = "") {
+    return survey(header + "\n1,2\n2,1\n3,2\n", options).label_by;
+  };
+  BOOST_TEST((by("a,b") == By::place));
+  BOOST_TEST((by("a,Rating") == By::name));
+  BOOST_TEST((by("a,b", "?label=b") == By::said));
+  BOOST_TEST((by("a,Rating", "?columns=a:label") == By::said));
 }
 
 // Symptom: a header with a name twice was taken for a sample.
