@@ -6,6 +6,7 @@
 #include "actors/job/stage_layers.hpp"
 #include "actors/job/stage_memory.hpp"
 #include "actors/job/stage_mesh.hpp"
+#include "actors/job/statistics_room.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/engine/listing.hpp"
@@ -272,6 +273,18 @@ uint64_t ranks_at_once(const Job& job, uint64_t workers) {
   return (job.options.virtual_ranks + left - 1) / left;
 }
 
+/// Room of each worker for what norms over virtual ranks tell the others;
+/// beside shards it is an array by itself.
+uint64_t statistics_bytes(const Job& job, size_t workers) {
+  if (!job.goes_in_lock_step())
+    return 0;
+  const bool beside_shards = job.plan.owner_kind == RoleKind::shard
+                             && !job.plan.dense_reduced;
+  const StatisticsRoom room{job, static_cast<uint32_t>(workers)};
+  return std::max(room.arrays, beside_shards ? 1u : 0u) * job.layout.total
+         * sizeof(float);
+}
+
 } // namespace
 
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
@@ -281,6 +294,7 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   const bool by_parts = job.goes_by_parts();
   const auto step = with_steps && !workers.empty() && !by_parts
                       ? step_bytes(job.worker_graph, job.max_rows()) * at_once
+                          + statistics_bytes(job, workers.size())
                       : uint64_t{0};
   const auto of_parts = by_parts ? sharded_bytes(job.options, job.graph,
                                                  job.max_rows(), with_steps)

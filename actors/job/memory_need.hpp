@@ -15,7 +15,9 @@ struct MemoryNeed {
   RoleId role;
   uint64_t variables = 0; ///< parameters and optimizer state, in all banks
   uint64_t gradients = 0;
-  uint64_t step = 0; ///< activations of micro-batches, as many as are held
+  /// Activations of micro-batches, as many as are held, and what norms over
+  /// virtual ranks tell others.
+  uint64_t step = 0;
   uint64_t bytes() const { return variables + gradients + step; }
 };
 

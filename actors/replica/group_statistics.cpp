@@ -13,22 +13,14 @@
 namespace troupe {
 namespace {
 
-/// A member's block, in doubles: whether it is over, what it says, the count,
-/// gaps to a line; then of each rank its rows and values; gaps to a line.
-constexpr size_t line = 8;
-
-size_t block_doubles(size_t ranks, size_t values) {
-  return (line + ranks * (1 + values) + line - 1) / line * line;
-}
-
-constexpr size_t floats_each = sizeof(double) / sizeof(float);
+constexpr size_t line = statistics_head;
 
 void put(float* block, size_t at, const double* values, size_t count) {
-  std::memcpy(block + at * floats_each, values, count * sizeof(double));
+  std::memcpy(block + at * floats_of_double, values, count * sizeof(double));
 }
 
 void take(const float* block, size_t at, double* values, size_t count) {
-  std::memcpy(values, block + at * floats_each, count * sizeof(double));
+  std::memcpy(values, block + at * floats_of_double, count * sizeof(double));
 }
 
 /// Whether it is a count up to `most`; a peer may say anything.
@@ -38,26 +30,7 @@ bool is_count(double value, double most) {
 
 constexpr double most_rows = 9007199254740992; // 2^53: doubles have all counts
 
-/// A norm has two doubles a channel.
-size_t most_values(const Graph& graph) {
-  size_t most = 0;
-  for (const auto& op : graph.ops)
-    if (op.attributes.cross_replica)
-      most = std::max<size_t>(most, 2 * graph.values[op.output].shape.back());
-  return most;
-}
-
 } // namespace
-
-StatisticsRoom::StatisticsRoom(const Job& job, uint32_t replicas) {
-  if (replicas == 1 || !job.goes_in_lock_step())
-    return;
-  values = most_values(job.worker_graph);
-  const auto elements =
-    GroupStatistics::elements(replicas, job.options.virtual_ranks, values);
-  arrays =
-    static_cast<uint32_t>((elements + job.layout.total - 1) / job.layout.total);
-}
 
 GroupStatistics::GroupStatistics(std::vector<std::vector<uint32_t>> filled,
                                  uint32_t rank, size_t values, float* room,
@@ -69,13 +42,6 @@ GroupStatistics::GroupStatistics(std::vector<std::vector<uint32_t>> filled,
       filled_, [](const auto& ranks) { return ranks.empty(); })),
     room_(room),
     calls_(std::move(calls)) {}
-
-size_t GroupStatistics::elements(uint32_t members, uint32_t virtual_ranks,
-                                 size_t values) {
-  return floats_each
-         * (members * block_doubles(0, 0) + members * line
-            + block_doubles(virtual_ranks, values));
-}
 
 void GroupStatistics::gather(RankShares& shares) {
   const auto count = shares.all().begin()->second.values.size();
@@ -104,7 +70,7 @@ GroupStatistics::Turn GroupStatistics::take_turns(const Turn& own,
     const auto ranks = filled_[member].size();
     if (ranks == 0)
       continue;
-    const auto count = floats_each * block_doubles(ranks, values);
+    const auto count = floats_of_double * statistics_block(ranks, values);
     if (member == rank_)
       write(own, shares, block);
     if (!calls_.broadcast(block, count, member))

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/compute/rank_shares.hpp"
-#include "actors/job/job.hpp"
+#include "actors/job/statistics_room.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,17 +10,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// Where a replica has room for what GroupStatistics gives away and takes: in
-/// arrays of its own, which peers may read.
-struct StatisticsRoom {
-  /// None for a model without cross_replica, or a replica without peers.
-  StatisticsRoom(const Job& job, uint32_t replicas);
-
-  size_t values = 0;   ///< doubles that a rank has at most of a sum
-  uint32_t arrays = 0; ///< FlatArrays that have room for it, one after another
-  uint32_t first = 0;  ///< the first of them
-};
 
 /// Sums over all virtual ranks in the middle of a step's passes, among the
 /// replicas that compute them. At each sum every member that has samples gives
@@ -42,13 +31,9 @@ public:
   };
 
   /// `filled`: ranks with samples, by member; `rank`: this one. `values`: as
-  /// StatisticsRoom. Shapes: room [elements()], 64-byte aligned.
+  /// StatisticsRoom. Shapes: room [statistics_elements()], 64-byte aligned.
   GroupStatistics(std::vector<std::vector<uint32_t>> filled, uint32_t rank,
                   size_t values, float* room, Calls calls);
-  /// Floats that it takes for such a job.
-  static size_t elements(uint32_t members, uint32_t virtual_ranks,
-                         size_t values);
-
   void gather(RankShares& shares) override;
   bool any(bool own) override;
 

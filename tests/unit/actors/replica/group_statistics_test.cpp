@@ -74,7 +74,7 @@ public:
       else
         reducers_.push_back(
           std::make_unique<SharedReducer>(control_.data(), layout));
-      rooms_.emplace_back(GroupStatistics::elements(members, all_ranks, most));
+      rooms_.emplace_back(statistics_elements(members, all_ranks, most));
     }
   }
 
