@@ -28,6 +28,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t kept_lines = 20;
+constexpr size_t kept_of_line = 8192;   ///< bytes
 constexpr size_t pieces_of_a_turn = 64; ///< of what a child says
 
 using Clock = SteadyClock;
@@ -200,7 +201,7 @@ struct ChildProcesses::Impl {
   }
 
   void end_line(Child& child) {
-    child.last_lines.push_back(child.partial);
+    child.last_lines.push_back(child.partial.substr(0, kept_of_line));
     if (child.last_lines.size() > kept_lines)
       child.last_lines.pop_front();
     if (child.on_line)

@@ -23,7 +23,7 @@ public:
     int refused =
       0; ///< the system's reason why its program did not start, or 0
     uint64_t lived_ms = 0;
-    std::deque<std::string> last_lines;
+    std::deque<std::string> last_lines; ///< of each the first 8 KiB
     /// "signal 9 (Killed)", "exit status 1", "its program did not start: …".
     std::string describe() const;
   };

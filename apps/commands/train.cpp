@@ -181,7 +181,7 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
   auto result = launch_roles(settings, run, output, &interrupt, hosts);
   if (result.status != 0 && !is_stop_status(result.status)) {
     console.done();
-    for (const auto& line : output.last_lines_of(result.line))
+    for (const auto& line : output.last_words(result.line))
       console.line(line);
   }
   return end_run(result);

@@ -74,14 +74,16 @@ void RoleOutput::add(const std::string& role, const std::string& line) {
   auto prefixed = "[" + shown + "] " + line;
   if (!log_dir_.empty())
     write(role, prefixed);
-  auto& own = last_of_[role];
-  own.push_back(prefixed);
-  if (own.size() > kept_lines)
-    own.pop_front();
-  last_.push_back(std::move(prefixed));
-  if (last_.size() > kept_lines)
-    last_.pop_front();
-  unseen_ = std::min(unseen_ + 1, last_.size());
+  of_[role].add(prefixed);
+  all_.add(std::move(prefixed));
+  unseen_ = std::min(unseen_ + 1, all_.last.size());
+}
+
+void RoleOutput::Printed::add(std::string line) {
+  ++lines;
+  last.push_back(std::move(line));
+  if (last.size() > kept_lines)
+    last.pop_front();
 }
 
 std::vector<std::string> RoleOutput::take_notes() {
@@ -89,12 +91,19 @@ std::vector<std::string> RoleOutput::take_notes() {
   return std::exchange(notes_, {});
 }
 
-std::deque<std::string>
-RoleOutput::last_lines_of(const std::string& line) const {
+/// Empty role: all of them.
+std::string RoleOutput::place_of(const std::string& role) const {
+  if (log_dir_.empty())
+    return "with --log-dir DIR all are kept";
+  return "in " + (role.empty() ? log_dir_ : log_path(log_dir_, role));
+}
+
+std::vector<std::string> RoleOutput::last_words(const std::string& line) const {
   const std::unique_lock guard{mutex_};
-  const std::deque<std::string>* found = nullptr;
+  const auto* found = &all_;
+  std::string whose;
   auto first = line.size();
-  for (const auto& [role, lines] : last_of_) {
+  for (const auto& [role, printed] : of_) {
     const auto at = line.find(role);
     const auto end = at + role.size();
     const bool whole =
@@ -104,15 +113,25 @@ RoleOutput::last_lines_of(const std::string& line) const {
     if (!whole || at >= first)
       continue;
     first = at;
-    found = &lines;
+    found = &printed;
+    whose = role;
   }
-  return found ? *found : last_;
+  std::vector<std::string> words; // the newest first
+  for (auto i = found->last.size(); i-- > 0 && words.size() < told_lines;)
+    if (std::ranges::find(words, found->last[i]) == words.end())
+      words.push_back(found->last[i]);
+  std::ranges::reverse(words);
+  if (const auto more = found->lines - words.size(); more > 0)
+    words.push_back("(" + std::to_string(more)
+                    + " lines more: " + place_of(whose) + ")");
+  return words;
 }
 
 std::deque<std::string> RoleOutput::take_new() {
   std::unique_lock guard{mutex_};
-  std::deque<std::string> lines{last_.end() - static_cast<ptrdiff_t>(unseen_),
-                                last_.end()};
+  const auto& last = all_.last;
+  std::deque<std::string> lines{last.end() - static_cast<ptrdiff_t>(unseen_),
+                                last.end()};
   unseen_ = 0;
   return lines;
 }

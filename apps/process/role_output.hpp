@@ -21,6 +21,7 @@ std::string log_path(const std::string& log_dir, const std::string& role);
 class RoleOutput {
 public:
   static constexpr size_t kept_lines = 20;
+  static constexpr size_t told_lines = 5;
 
   /// The folder is this run's alone.
   /// Errors: InputError when it cannot be created or written, or another run
@@ -31,9 +32,10 @@ public:
   RoleOutput& operator=(const RoleOutput&) = delete;
 
   void add(const std::string& role, const std::string& line);
-  /// Those of the role that a run's last line names, where it names one that
-  /// has printed something; else of all.
-  std::deque<std::string> last_lines_of(const std::string& line) const;
+  /// What is told of a run that failed: the last lines, each once, of the role
+  /// that the run's own names, where it names one that has printed something,
+  /// else of all; then how many there were before, and where.
+  std::vector<std::string> last_words(const std::string& line) const;
   /// Lines for the user: a file cannot be written, or can again.
   std::vector<std::string> take_notes();
   /// The lines that came since the last call, at most the kept ones.
@@ -46,16 +48,24 @@ private:
     uint64_t lost = 0; ///< lines
   };
 
+  struct Printed {
+    uint64_t lines = 0;
+    std::deque<std::string> last;
+
+    void add(std::string line);
+  };
+
   void write(const std::string& role, const std::string& line);
+  std::string place_of(const std::string& role) const;
 
   mutable std::mutex mutex_;
   std::string log_dir_;
   std::unique_ptr<FolderLock> lock_;
   std::map<std::string, Log> logs_; ///< by role
   std::vector<std::string> notes_;
-  std::deque<std::string> last_;
-  std::map<std::string, std::deque<std::string>> last_of_; ///< by role
-  size_t unseen_ = 0; ///< how many at the end of last_ are new
+  Printed all_;
+  std::map<std::string, Printed> of_; ///< by role
+  size_t unseen_ = 0;                 ///< how many at the end of all_ are new
 };
 
 } // namespace troupe

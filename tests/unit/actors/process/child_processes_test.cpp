@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <future>
@@ -85,6 +86,25 @@ BOOST_AUTO_TEST_CASE(only_the_last_lines_are_kept) {
   auto exit = run({"/bin/sh", "-c", "for i in $(seq 100); do echo $i; done"});
   BOOST_TEST(exit.last_lines.size() == 20u);
   BOOST_TEST(exit.last_lines.back() == "100");
+}
+
+// Symptom: a host's agent, whose lines bring what roles have kept, had 20 of
+// them in its launcher's memory, of up to a megabyte each.
+BOOST_AUTO_TEST_CASE(of_a_long_line_the_first_part_is_kept) {
+  ChildProcesses::Options options;
+  options.longest_line = size_t{1} << 20;
+  ChildProcesses agents{options};
+  std::promise<ChildProcesses::Exit> ended;
+  std::atomic<size_t> told{0};
+  agents.start(
+    {"/bin/sh", "-c", "head -c 500000 /dev/zero | tr '\\0' A"}, -1,
+    [&](const std::string& line) { told = line.size(); },
+    [&](const ChildProcesses::Exit& exit) { ended.set_value(exit); });
+  auto exit = ended.get_future();
+  BOOST_TEST(agents.wait_all(10'000));
+  BOOST_REQUIRE((exit.wait_for(deadline) == std::future_status::ready));
+  BOOST_TEST(told == 500'000u);
+  BOOST_TEST(exit.get().last_lines.back().size() == 8192u);
 }
 
 BOOST_AUTO_TEST_CASE(waiting_has_a_deadline_and_the_destructor_kills) {
