@@ -108,6 +108,16 @@ source cmake/steps
         self.assertRegex(said, r"(?m)^building    \[[34]/4\], \d s$")
         self.assertEqual((self.folder / "log").read_text().count("\n"), 4)
 
+    def test_how_long_a_build_may_still_take_is_told_once_it_is_known(self):
+        said, _ = self.shell("""
+source cmake/report_progress
+for of in '[10/310] 30' '[ 50%] 200' '[1/400] 19' '[7/7] 60' ' 60'; do
+  echo "so$(time_left "${of% *}" "${of##* }")"
+done
+""")
+        self.assertEqual(said, "so, about 15 min left\nso, about 4 min left\n"
+                         + "so\n" * 3)
+
     # The shell was in the build, and heard of it when that was done.
     def test_a_build_that_is_told_to_end_ends(self):
         for sent, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
