@@ -321,23 +321,39 @@ def measure(arguments, ours, peers):
                   + " ".join(f"{run:.0f}" for run in runs) + ")")
 
 
-def parse():
+def known_pythons():
+    return os.environ.get("TROUPE_PEER_PYTHON", "python3").split(":")
+
+
+def flags(description, *more, pythons="one"):
+    """A parser of what scripts beside take in common; more: "steps-percent",
+    "wait"."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--python", action="append", metavar="INTERPRETER")
+        description=description, formatter_class=argparse.RawTextHelpFormatter)
+    how = ({"action": "append"} if pythons == "several"
+           else {"default": known_pythons()[0]})
+    parser.add_argument("--python", metavar="INTERPRETER", **how)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    if "steps-percent" in more:
+        parser.add_argument("--steps-percent", type=int, default=100,
+                            help="of each case's steps (100)")
+    if "wait" in more:
+        parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
+                            help="before each run, for a quiet machine (0)")
+    return parser
+
+
+def parse():
+    parser = flags(__doc__, "wait", pythons="several")
     parser.add_argument("--steps", type=int, default=310,
                         help="of each run, the first 10 not counted (310)")
-    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
-                        help="before each run, for a quiet machine (0)")
     parser.add_argument("--alone", action="store_true",
                         help="also PyTorch in one process, batch 64 and 256")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.steps <= WARM_UP or arguments.rounds < 1:
         parser.error(f"more than {WARM_UP} steps and 1 round are needed")
-    arguments.python = arguments.python or os.environ.get(
-        "TROUPE_PEER_PYTHON", "python3").split(":")
+    arguments.python = arguments.python or known_pythons()
     return arguments
 
 

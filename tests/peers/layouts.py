@@ -19,7 +19,6 @@ text of as many windows as the batch has, step by step.
 Status 77 where there is no usable PyTorch.
 """
 
-import argparse
 import json
 import os
 import re
@@ -250,18 +249,12 @@ def beside_mirrored(program, arguments):
 
 
 def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = ddp.flags(__doc__)
     parser.add_argument("--text", type=Path, required=True)
-    parser.add_argument("--python", metavar="INTERPRETER",
-                        default=os.environ.get("TROUPE_PEER_PYTHON",
-                                               "python3").split(":")[0])
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", action="append",
                         choices=[case.name for case in CASES])
     parser.add_argument("--layout", action="append", choices=list(LAYOUTS))
     parser.add_argument("--mirrored", action="store_true")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error("at least 1 round is needed")

@@ -31,7 +31,6 @@ takes one thread there.
 Status 77 where there is no usable PyTorch. A compiled one needs a C++ compiler.
 """
 
-import argparse
 import json
 import os
 import re
@@ -479,21 +478,13 @@ def write(text, program, machine, arguments):
 
 
 def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--python", metavar="INTERPRETER",
-                        default=os.environ.get("TROUPE_PEER_PYTHON",
-                                               "python3").split(":")[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = ddp.flags(__doc__, "steps-percent")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--steps-percent", type=int, default=100,
-                        help="of each case's steps (100)")
     parser.add_argument("--model", action="append",
                         choices=[case.name for case in CASES])
     parser.add_argument("--eager", action="store_true",
                         help="leave the compiled peer out")
     parser.add_argument("--generate", action="store_true")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     arguments.threads = [int(n) for n in arguments.threads.split(",")]
     if arguments.rounds < 1 or min(arguments.threads) < 1:

@@ -18,7 +18,6 @@ colons, or python3). Status 77 where none of them has a usable PyTorch, or no
 data is given.
 """
 
-import argparse
 import dataclasses
 import json
 import math
@@ -183,24 +182,15 @@ def rows(case, runs, sides):
 
 
 def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = ddp.flags(__doc__, "steps-percent", "wait", pythons="several")
     parser.add_argument("--mnist", type=Path, metavar="DIR")
     parser.add_argument("--text", type=Path, metavar="FILE")
     parser.add_argument("--only", action="append", metavar="NAME",
                         choices=[case.name for case in CASES])
-    parser.add_argument("--python", action="append", metavar="INTERPRETER")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps-percent", type=int, default=100,
-                        help="of each case's steps (100)")
     parser.add_argument("--precision", default="float32",
                         help="of Troupe; the peer's is float32")
-    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
-                        help="before each run, for a quiet machine (0)")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    arguments.python = arguments.python or os.environ.get(
-        "TROUPE_PEER_PYTHON", "python3").split(":")
+    arguments.python = arguments.python or ddp.known_pythons()
     return arguments
 
 

@@ -19,7 +19,6 @@ equal jobs must be equal whatever the strategy, and the peer's in both
 processes. Status 77 where there is no usable PyTorch.
 """
 
-import argparse
 import json
 import os
 import re
@@ -225,22 +224,12 @@ def rows(case, sides, peer):
 
 
 def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--python", metavar="INTERPRETER",
-                        default=os.environ.get("TROUPE_PEER_PYTHON",
-                                               "python3").split(":")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps-percent", type=int, default=100,
-                        help="of each case's steps (100)")
+    parser = ddp.flags(__doc__, "steps-percent", "wait")
     parser.add_argument("--case", action="append",
                         choices=[case.name for case in CASES],
                         help="only this one; several may be named")
-    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS",
-                        help="before each run, for a quiet machine (0)")
     parser.add_argument("--mnist", type=Path, metavar="DIR",
                         help="train on MNIST's files instead of made-up digits")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.steps_percent < 1:
         parser.error("at least one round and one percent are needed")
