@@ -147,9 +147,10 @@ void check_address(const Settings& settings, const std::string& flag,
       || std::ranges::all_of(parse_addresses(address),
                              [](const auto& x) { return is_loopback(x.host); }))
     return;
-  throw InputError("--" + flag + " " + address
-                   + ": address not local without certificates; add "
-                     "--certificates DIR or use 127.0.0.1");
+  refuse(
+    "--" + flag + " " + address
+    + ": address not local without certificates; add --certificates DIR or "
+      "use 127.0.0.1");
 }
 
 /// Finds out before the work, not after it, that its result has no place.

@@ -43,7 +43,7 @@ KINDS = {"same": 34, "resumed": 20, "evaluated": 10, "free": 10, "fast": 9,
          "limited": 4, "changed": 4, "any": 18}
 # What is known no sooner than when the run is under way; `plan` says the rest.
 LATE = re.compile(r"take both from one set|not a finite number"
-                  r"|not local without certificates|--data-memory"
+                  r"|--data-memory"
                   r"|holds checkpoints|metrics address|--listen|lacks it")
 
 

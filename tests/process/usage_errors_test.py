@@ -204,7 +204,7 @@ class UsageErrors(unittest.TestCase):
              r"keeps all rows"),
             (["plan", "--precision", "bfloat16", "--isa", "avx2"], 2,
              r"--isa avx2"),
-            (["plan", "--listen", "0.0.0.0:0", *SERVED], 1,
+            (["plan", "--listen", "0.0.0.0:0", *SERVED], 2,
              r"address not local"),
             (["train", *DIGITS, "--lr", "1", "--lr", "2"], 2,
              r"--lr is given twice, as 1 and as 2"),
@@ -333,13 +333,13 @@ class UsageErrors(unittest.TestCase):
 
     def test_a_public_address_needs_certificates(self):
         self.check_table([
-            (["train", *DIGITS, *SERVED, "--listen", "0.0.0.0:0"], 1,
+            (["train", *DIGITS, *SERVED, "--listen", "0.0.0.0:0"], 2,
              r"0\.0\.0\.0:0: address not local without certificates"),
-            (["train", *DIGITS, "--metrics-address", "0.0.0.0:0"], 1,
+            (["train", *DIGITS, "--metrics-address", "0.0.0.0:0"], 2,
              r"--metrics-address 0\.0\.0\.0:0: address not local"),
             (["role", "ps:0", "--coordinator", "127.0.0.1:4", "--listen",
-              "0.0.0.0:5"], 1, r"address not local without certificates"),
-            (["role", "worker:0", "--coordinator", "10.1.2.3:4"], 1,
+              "0.0.0.0:5"], 2, r"address not local without certificates"),
+            (["role", "worker:0", "--coordinator", "10.1.2.3:4"], 2,
              r"address not local without certificates"),
         ])
 
