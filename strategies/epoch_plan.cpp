@@ -454,7 +454,7 @@ bool EpochPlan::passes(RoleId role, StepPhase phase) const {
     return phase != pull && phase != forward && phase != copy;
   if (role.kind == RoleKind::worker)
     return phase != reduce || plan_.dense_reduced;
-  if (role.kind == RoleKind::stage)
+  if (has_model_part(role.kind))
     return phase == pull || phase == push ? !plan_.role(role).slices.empty()
                                           : phase != reduce;
   if (role.kind != RoleKind::shard

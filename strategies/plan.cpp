@@ -33,12 +33,12 @@ constexpr std::array<std::pair<Sharding, std::string_view>, 3> sharding_names{{
   {Sharding::parameters, "parameters"},
 }};
 
-/// Shards keep the slices of stages, and these push to them.
+/// Shards keep the slices of stages, or tensor members, and these push to them.
 bool serves_stages(const PlanOptions& x) {
   return x.strategy == Strategy::hybrid && x.serves_stages;
 }
 
-/// Shards keep the slices, and workers, or stages, push to them.
+/// Shards keep the slices, and others push to them.
 bool has_shards(const PlanOptions& x) {
   return x.strategy == Strategy::parameter_server
          || x.strategy == Strategy::fully_sharded || serves_stages(x);
@@ -175,10 +175,6 @@ std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
   const bool staged = is_staged(x);
   if (!staged && !is_sliced(x))
     return std::nullopt;
-  if (serves_stages(x) && is_sliced(x))
-    return std::string{"--sync-data parameter_server is not available yet "
-                       "where --mesh has tensor members: drop it, or the axis "
-                       "tensor"};
   if (x.data > x.virtual_ranks)
     return "--mesh data=" + std::to_string(x.data) + ": "
            + counted(x.data, staged ? "pipeline" : "group") + " need at least "
@@ -279,10 +275,14 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
                               : "");
   const auto schedule = is_staged(x) ? "; schedule " + x.schedule
                                      : std::string{};
+  const auto of_slices = is_sliced(x)
+                           ? std::string{"; of slices by direct exchange, "
+                                         "fixed tree"}
+                           : std::string{};
   if (x.strategy == Strategy::parameter_server || serves_stages(x))
     return std::string{"at the shards, "}
            + (x.dense_reduced ? "dense variables by direct exchange, " : "")
-           + "fixed tree" + schedule;
+           + "fixed tree" + of_slices + schedule;
   const auto over = [&](const char* what) {
     return x.data > 1
              ? "over " + counted(x.data, what) + " by direct exchange, "
@@ -299,7 +299,7 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
                                                                "parameters"};
   if (is_sliced(x))
     return "at each member, " + over(is_staged(x) ? "pipeline" : "group")
-           + "fixed tree; of slices by direct exchange, fixed tree" + schedule;
+           + "fixed tree" + of_slices + schedule;
   const std::string order = x.any_order ? "any order" : "fixed tree";
   if (workers == 1)
     return "local, " + order;
@@ -387,6 +387,13 @@ const TensorShare& Plan::share(RoleId member) const {
   return tensor[member.index % tensor.size()];
 }
 
+bool Plan::shows(RoleId role, uint32_t slice) const {
+  strategies::require(slice < slices.size(), "a slice outside the plan");
+  return tensor.empty()
+         || std::ranges::binary_search(share(role).shows,
+                                       slices[slice].variable);
+}
+
 bool Plan::on_shards(uint32_t slice) const {
   strategies::require(slice < owner.size(), "a slice outside the plan");
   return keeps_slices(owner_kind) && owner[slice] != every_worker;
@@ -422,7 +429,6 @@ bool make_plan(const PlanOptions& options,
                              : 1;
   strategies::require(stages > 0 && members % stages == 0,
                       "a pipeline without stages, or with uneven ones");
-  strategies::require(!served || !sliced, "a group beside shards");
   const auto owners = paired   ? workers
                       : served ? options.shards
                       : sliced ? members
@@ -439,10 +445,10 @@ bool make_plan(const PlanOptions& options,
   out.dense_reduced = options.dense_reduced;
   out.paired = paired;
   out.owner = options.dense_reduced ? owners_of_tables(out.slices, owners)
+              : served              ? assign(out.slices, owners)
               : sliced ? owners_of_shares(out.slices, options.tensor)
-              : staged && !served
-                ? owners_of_layers(out.slices, options.stages, stages)
-                : assign(out.slices, owners);
+              : staged ? owners_of_layers(out.slices, options.stages, stages)
+                       : assign(out.slices, owners);
   out.owners = owners;
   out.group = sliced ? members / stages : 1;
   out.chain = (staged || sliced) && !served ? options.data : options.chain;
@@ -452,8 +458,8 @@ bool make_plan(const PlanOptions& options,
                             : RoleKind::worker;
   if (staged)
     out.stages = options.stages;
-  if (staged && served)
-    out.served = Mesh{options.data, stages, 1};
+  if (serves_stages(options))
+    out.served = Mesh{options.data, stages, out.group};
   if (sliced)
     out.tensor = options.tensor;
   out.reduction = reduction_of(options, workers);

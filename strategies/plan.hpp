@@ -57,7 +57,8 @@ struct PlanOptions {
                         ///< fully_sharded
   uint32_t shards = 1;  ///< parameter_server: chains of them
   uint32_t chain = 1; ///< parameter_server, fully_sharded: replicas of a shard
-  /// hybrid: shards keep what stages compute with, and these keep nothing.
+  /// hybrid: shards keep what stages, or tensor members, compute with, and
+  /// these keep nothing.
   bool serves_stages = false;
   Sharding sharding = Sharding::parameters; ///< fully_sharded
   std::vector<std::string> devices; ///< of one worker's machine, e.g. "cpu:0"
@@ -91,7 +92,7 @@ struct RolePlan {
   std::string device; ///< where it computes; "cpu" for a shard
   RankRange ranks;    ///< empty for a shard, the evaluator, the coordinator
   std::vector<uint32_t> slices; ///< owned slice ids; of a tensor member with
-                                ///< those that all keep; of a stage that keeps
+                                ///< those that all keep; of one that keeps
                                 ///< none those that it computes with
 };
 
@@ -125,7 +126,8 @@ struct Plan {
   /// is who. There are `chain` pipelines, each with all slices, where stages
   /// keep them.
   std::vector<StageLayers> stages;
-  /// Shards keep what stages compute with: how these are laid out.
+  /// Shards keep what stages, or tensor members, compute with: how these are
+  /// laid out.
   std::optional<Mesh> served;
   uint32_t group = 1; ///< tensor members of a stage
   /// Of tensor members, of one group or pipeline: of each of its places.
@@ -137,7 +139,8 @@ struct Plan {
   }
   /// The kind of those that take passes; not of a process, which `paired` is.
   RoleKind computing() const {
-    return served                       ? RoleKind::stage
+    return served && tensor.empty()     ? RoleKind::stage
+           : served                     ? RoleKind::tensor
            : has_model_part(owner_kind) ? owner_kind
                                         : RoleKind::worker;
   }
@@ -151,6 +154,9 @@ struct Plan {
   const RolePlan& role(RoleId role) const;
   /// Of a tensor member. Errors: another role is a bug and asserts.
   const TensorShare& share(RoleId member) const;
+  /// Whether a stage or tensor member shows a slice which it has: one does in a
+  /// pipeline, of those that have the same.
+  bool shows(RoleId role, uint32_t slice) const;
   /// Tells whether shards, or stages, keep the slice.
   bool on_shards(uint32_t slice) const;
   /// Who keeps a slice at first: owner c, then c + owners, c + 2 owners, …, or
@@ -177,7 +183,8 @@ struct PlanError {
 /// each takes every virtual rank through its virtual slices. hybrid has `data`
 /// pipelines, or groups of tensor members where `tensor` is given, which take a
 /// range of the ranks each; with both, each stage is such a group. With
-/// `serves_stages` the slices are with `shards` shards, as of parameter_server.
+/// `serves_stages` the slices are with `shards` shards, as of parameter_server,
+/// also those of tensor members.
 /// fully_sharded has `workers` workers and as many shards, paired: slice s of
 /// owner c has its replicas with shards c, c + 1, … of a ring. Errors: returns
 /// false and fills `error` (more workers or devices than virtual ranks, virtual

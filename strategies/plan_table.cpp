@@ -201,7 +201,7 @@ std::string variables_of(const Plan& plan) {
     const auto keeps = [i](const TensorShare& share) {
       return std::ranges::binary_search(share.variables, i);
     };
-    if (std::ranges::count_if(plan.tensor, keeps) > 1) {
+    if (!plan.served && std::ranges::count_if(plan.tensor, keeps) > 1) {
       const auto place = std::ranges::find_if(plan.tensor, keeps)
                          - plan.tensor.begin();
       owners = "every member";

@@ -28,10 +28,8 @@ std::vector<StepPhase> phases_of(RoleKind kind) {
     return {at_once, pull, compute, push, reduce, seal};
   if (kind == RoleKind::shard)
     return {at_once, pull, reduce, forward, seal, copy};
-  if (kind == RoleKind::stage) // it pulls, or reduces
+  if (has_model_part(kind)) // it pulls, or reduces
     return {at_once, pull, compute, push, reduce, seal};
-  if (has_model_part(kind))
-    return {at_once, compute, push, reduce, seal};
   if (kind == RoleKind::coordinator)
     return {at_once, seal};
   if (kind == RoleKind::reader) // it has no part in a step

@@ -121,7 +121,7 @@ StepView CoordinatorState::view_of_step() const {
     for (const auto& owned : epoch_plan_.ranks())
       if (owned.worker == role)
         member.computed = commits_.has_leaves(step, owned.ranks);
-    if (job_->plan.served && role.kind == RoleKind::stage) {
+    if (job_->plan.served && has_model_part(role.kind)) {
       member.pulls = true;
       member.computed = mesh.stage_of(role.index) + 1 == mesh.stages
                         && commits_.has_leaves(step,

@@ -114,17 +114,17 @@ std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
   return needs;
 }
 
-/// Two banks of what it keeps, a copy to compute with, a sum that grows by a
-/// leaf for each level of the tree; beside other groups the whole one, too.
+/// Two banks of what it keeps, if no shard does, a copy to compute with, and
+/// the sums of its gradients.
 MemoryNeed need_of_member(const Job& job, const RolePlan& member,
                           bool with_step) {
   const uint64_t states = 1 + state_slots(job.options.rule.kind);
-  const uint64_t sums = 1 + std::bit_width(job.options.virtual_ranks)
-                        + (job.plan.chain > 1 ? 1 : 0);
+  const auto sums = sums_of_step(job.options);
   const RoleParts parts{job, member.role};
   uint64_t kept = 0;
-  for (auto id : member.slices)
-    kept += job.plan.slices[id].count;
+  if (job.plan.keeps(member.role))
+    for (auto id : member.slices)
+      kept += job.plan.slices[id].count;
   MemoryNeed need{member.role, 2 * states * kept * sizeof(float), 0, 0};
   for (uint32_t chunk = 0; chunk < parts.chunks().size(); ++chunk) {
     const auto& part = parts.chunks()[chunk].part;

@@ -25,6 +25,8 @@ uint64_t sums_for_others(const JobOptions& options) {
                                     : (mesh.data > 1 ? 1 : 0);
 }
 
+} // namespace
+
 /// One is made while others wait: a level of the tree each or, beside other
 /// pipelines, a node that these have no part of.
 uint64_t sums_of_step(const JobOptions& options) {
@@ -33,8 +35,6 @@ uint64_t sums_of_step(const JobOptions& options) {
                        max_nodes(mesh_of(options), options.virtual_ranks));
   return 1 + waiting + sums_for_others(options);
 }
-
-} // namespace
 
 StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
                          uint32_t rows)

@@ -12,6 +12,11 @@
 
 namespace troupe {
 
+/// Gradients that a stage, or a tensor member, has of its part at once in a
+/// step: the one that is made, those that wait to be added, and what there is
+/// for others.
+uint64_t sums_of_step(const JobOptions& options);
+
 /// What stages take for parts of a model, wherever it is cut: as much as they
 /// allocate. Used by one thread at a time; the graph outlives it.
 class StageMemory {

@@ -315,7 +315,7 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
   switch (message_kind(x.kind).value_or(MessageKind::credit)) {
     case MessageKind::pull: {
       const RoleId worker{static_cast<RoleKind>(x.group), x.part};
-      if (x.group > static_cast<uint32_t>(RoleKind::stage)
+      if (x.group > static_cast<uint32_t>(RoleKind::tensor)
           || values.size() != 0)
         return std::nullopt;
       return Pull{fence, worker, x.step, x.bucket};

@@ -122,6 +122,8 @@ SplitSteps::ToPush SplitSteps::sums_to_push() const {
     }
   }
   for (auto id : slices_) {
+    if (!shows(id))
+      continue;
     const auto& slice = job_.plan.slices[id];
     const auto chunk = chunk_of_.at(id);
     const auto place = chunks_[chunk].place_of(slice);

@@ -57,7 +57,8 @@ public:
     std::vector<SliceSum> sums; ///< slice by slice
     std::string trouble; ///< why they cannot be used, one line; empty: they can
   };
-  /// What the gradients of its pipeline's ranks sum up to.
+  /// What the gradients of its pipeline's ranks sum up to, of the slices that
+  /// this role shows.
   ToPush sums_to_push() const;
 
   // --- all micro-batches are done: the sum with peers, where it has some ----
@@ -110,8 +111,10 @@ protected:
   /// The next chunk; `kept` of the slices lie in it.
   void add_chunk(const Layout& layout, const std::vector<uint32_t>& kept);
 
-  /// Whether seals, snapshots and norms have a slice from this role.
-  virtual bool shows(uint32_t) const { return true; }
+  /// Whether seals, snapshots, norms and shards have a slice from this role.
+  bool shows(uint32_t slice) const {
+    return job_.plan.shows(context_.role, slice);
+  }
   SliceState state_of(uint32_t slice, uint64_t oldest, uint64_t newest) const;
   /// A micro-batch of the step in hand, its samples in `memory`; null: without
   /// them, for who computes on what others send.

@@ -297,6 +297,11 @@ private:
       begin_if_there(action, rank);
   }
 
+  /// In which gradients and sums go round; to shards these are pushed later.
+  StepPhase phase_of_sums() const {
+    return is_served() ? StepPhase::compute : StepPhase::push;
+  }
+
   void begin_if_there(const StageAction& action, uint32_t rank) {
     const bool forward = action.pass == StagePass::forward;
     const bool for_weights = action.pass == StagePass::backward_weights;
@@ -311,9 +316,8 @@ private:
       input = std::move(*values);
     }
     course_.take();
-    if (!for_weights) // where shards sum gradients these are pushed later
-      context_.faults->pass(forward || is_served() ? StepPhase::compute
-                                                   : StepPhase::push);
+    if (!for_weights)
+      context_.faults->pass(forward ? StepPhase::compute : phase_of_sums());
     run_pass(action, rank, [this, action, rank, input] {
       return steps_.pass(action, rank, input);
     });
@@ -324,7 +328,7 @@ private:
     if (!partials)
       return;
     course_.take();
-    context_.faults->pass(StepPhase::push);
+    context_.faults->pass(phase_of_sums());
     run_pass(action, rank, [this, partials = std::move(*partials)] {
       return steps_.go_on(partials);
     });
@@ -335,7 +339,7 @@ private:
     if (!theirs)
       return;
     course_.take();
-    context_.faults->pass(StepPhase::push);
+    context_.faults->pass(phase_of_sums());
     run_pass(action, rank, [this, action, theirs = std::move(*theirs)] {
       return steps_.go_on(action, theirs);
     });

@@ -26,7 +26,8 @@ namespace troupe {
 /// has the newer one, which their micro-batches prove. Beside other pipelines
 /// one that has lost this memory takes a copy from a stage with its layers.
 /// Or shards keep the parameters (Plan::served; `store` is null): it pulls
-/// those of each step, and pushes what its gradients sum up to.
+/// those of each step, and pushes what its gradients sum up to; of tensor
+/// members that have the same sum one does.
 /// Completion: the actor ends with the job.
 stage_actor spawn_stage(caf::actor_system& system, RoleContext context,
                         std::shared_ptr<ShardStore> store);

@@ -21,12 +21,12 @@ struct SliceSum {
   TensorView values;
 };
 
-/// The shards that keep what a stage computes with (--sync-data
-/// parameter_server): it pulls its slices from the tails of their chains, and
-/// pushes what its ranks' gradients sum up to to the heads, each node once an
-/// epoch. A version that it pulls whole is one that all of them have applied;
-/// those of the other slices are pulled by the stages beside it. Touched by the
-/// stage's actor.
+/// The shards that keep what a stage, or a tensor member, computes with
+/// (--sync-data parameter_server): it pulls its slices from the tails of their
+/// chains, and pushes what its ranks' gradients sum up to to the heads, each
+/// node once an epoch. A version that it pulls whole is one that all of them
+/// have applied; those of the other slices are pulled by the members and stages
+/// beside it. Touched by the stage's actor.
 class StageShards {
 public:
   /// `slices`: those that the stage pulls.

@@ -73,7 +73,7 @@ void StageSteps::abandon() {
 /// An update that was cut short leaves some slices at the version before: what
 /// all members go on from is at most what this one has of all of them.
 std::vector<SliceState> StageSteps::held() const {
-  if (!role_.is_sliced())
+  if (!role_.is_sliced() || !store_)
     return SplitSteps::held();
   uint64_t oldest = 0;
   auto newest = ~uint64_t{0};

@@ -104,10 +104,6 @@ private:
   };
 
   void abandon() override;
-  bool shows(uint32_t slice) const override {
-    return !role_.is_sliced()
-           || job_.plan.owner[slice] == mesh_.place_of(context_.role.index);
-  }
 
   void add_part(uint32_t chunk);
   void forward(Part& part, UnderWay& pass);

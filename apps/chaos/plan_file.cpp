@@ -179,7 +179,7 @@ private:
   StepPhase read_phase(const toml::node& node, const ChaosWish& wish) const {
     const auto name = word(node, "phase");
     auto known = phases_of(wish.role.kind);
-    if (wish.role.kind == RoleKind::stage)
+    if (has_model_part(wish.role.kind))
       std::erase(known, plan_.served ? StepPhase::reduce : StepPhase::pull);
     const auto phase = step_phase(name);
     if (std::ranges::find(known, phase) == known.end()) {

@@ -308,7 +308,8 @@ void add_places(std::vector<Flag>& flags) {
        {"sync-data", "NAME", text_flag, "all_reduce",
         "of hybrid, how gradients are summed over the data axis: all_reduce "
         "(those that hold the same exchange them) or parameter_server (--ps "
-        "shards keep what stages compute with, and update it)",
+        "shards keep what stages and tensor members compute with, and update "
+        "it)",
         choice(FIELD(job.cut.sync_data), {"all_reduce", "parameter_server"})},
        {"schedule", "NAME", text_flag, "auto",
         "of pipeline and hybrid, in which order a stage takes micro-batches: "

@@ -334,12 +334,17 @@ def draw_tensor(draw, job):
             *threads(draw), *maybe(draw, 0.3, "--processes")]
 
 
+def beside_shards(draw):
+    return maybe(draw, 0.4, "--sync-data", "parameter_server", "--ps",
+                 str(draw.randint(1, 3)), "--chain", str(draw.randint(1, 2)))
+
+
 def draw_grouped(draw, job):
     data = draw.randint(1, min(3, job.ranks))
     members = [n for n in (2, 4) if n <= job.slices]
     return ["--strategy", "hybrid", "--mesh",
             f"data={data},tensor={draw.choice(members)}", *threads(draw),
-            *maybe(draw, 0.3, "--processes")]
+            *beside_shards(draw), *maybe(draw, 0.3, "--processes")]
 
 
 def draw_meshed(draw, job):
@@ -348,17 +353,14 @@ def draw_meshed(draw, job):
             f"data={data},stage={draw.randint(1, job.stages)}", *threads(draw),
             *maybe(draw, 0.5, "--schedule", draw.choice(("gpipe", "1f1b",
                                                          "zero_bubble"))),
-            *maybe(draw, 0.4, "--sync-data", "parameter_server", "--ps",
-                   str(draw.randint(1, 3)), "--chain",
-                   str(draw.randint(1, 2))),
-            *maybe(draw, 0.3, "--processes")]
+            *beside_shards(draw), *maybe(draw, 0.3, "--processes")]
 
 
 def draw_members(draw, job):
     data = draw.randint(1, min(2, job.ranks))
     return ["--strategy", "hybrid", "--mesh",
             f"data={data},stage={job.grouped},tensor=2", *threads(draw),
-            *maybe(draw, 0.3, "--processes")]
+            *beside_shards(draw), *maybe(draw, 0.3, "--processes")]
 
 
 def draw_sharded(draw, job):
@@ -397,7 +399,7 @@ def draw_world(draw, job, written_dense=False):
 
 def writes_dense(job, world):
     """Whether its checkpoints hold tables whole."""
-    if not job.tables or "parameter_server" not in world:
+    if not job.tables or "parameter_server" not in world or "hybrid" in world:
         return job.tables
     kept = world[world.index("--tables") + 1] if "--tables" in world else "auto"
     return kept == "dense" or job.exact and kept == "auto"

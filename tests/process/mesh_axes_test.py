@@ -162,8 +162,6 @@ class MeshAxes(SplitModels, unittest.TestCase):
              r"--tensor has no effect .*--mesh"),
             (mesh(1, 2, 2, "--stages", "2"), r"--stages has no effect"),
             (mesh(1, 2, 2, "--reduction", "fast"), r"--reduction fast"),
-            (mesh(1, 2, 2, "--sync-data", "parameter_server"),
-             r"--sync-data parameter_server"),
             (mesh(1, 2, 2, "--async"), r"hybrid is synchronous")))
 
 

@@ -237,8 +237,6 @@ class Groups(SplitModels, unittest.TestCase):
              r"--schedule has no effect with --mesh data=2,tensor=2"),
             ([*two, "--split-at", "dense_1"], r"--split-at has no effect"),
             ([*two, "--reduction", "fast"], r"--reduction fast"),
-            ([*two, "--sync-data", "parameter_server"],
-             r"--sync-data parameter_server"),
             ([*two, "--async"], r"hybrid is synchronous"),
             ([*two, "--chain", "2"], r"--chain 2")))
 

@@ -4,20 +4,13 @@ the shards; a stage, a shard or a replica of one that is killed goes on within
 the step (I2, I3, I9)."""
 # ctest: TIMEOUT 1200
 
-import json
-import os
-import re
-import signal
 import tempfile
 import unittest
 
-from cluster import ENDLESS, Run, wait_for
 from layouts_test import CNN
-from roles import Role
-from split_models import (MODELS, ONE, STRUCK, SplitModels, call, planned_bytes,
-                          summary_of)
+from served_models import SERVED, ServedModels
+from split_models import MODELS, ONE, STRUCK, SplitModels, call, summary_of
 
-SERVED = ["--sync-data", "parameter_server"]
 NORMS = ["--optimizer", "lamb", "--clip-norm", "0.05"]
 # The last step of a data epoch has two samples: most ranks have none, and a
 # whole pipeline may have none.
@@ -96,28 +89,14 @@ class Bits(SplitModels, unittest.TestCase):
         self.check_resumed(STRUCK, zip(layouts, layouts[1:] + layouts[:1]), 60)
 
 
-class Repair(SplitModels, unittest.TestCase):
-    def check_killed(self, job, layout, roles, of_shard=1):
-        """One after the other goes on within the step, in full again: a shard
-        so many epochs later."""
-        with Run(*job, *ENDLESS, *layout) as run:
-            for role in roles:
-                run.wait_for_step(run.step() + 50)
-                run.kill_and_wait(role, of_shard if role[0] == "p" else 1)
-            summary = run.end(50)
-        self.check_undisturbed(summary, *job)
-        self.assertEqual([r["role"] for r in summary["recoveries"]], roles)
-        return [r["kind"] for r in summary["recoveries"]]
-
+class Repair(ServedModels, unittest.TestCase):
     def test_killed_stages_and_shards_go_on_and_no_step_is_lost(self):
         for job, layout in ((STRUCK, ()), (UNEVEN[:-2], ("--schedule", "gpipe")),
                             ([*TEXT, *NORMS], ("--schedule", "zero_bubble"))):
             with self.subTest(job=job, layout=layout):
-                roles = ["stage:3", "ps:0", "stage:0", "ps:1", "stage:2"]
-                kinds = self.check_killed(
-                    job, mesh(2, 2, 2, *layout, "--processes"), roles)
-                self.assertEqual(kinds, [("stage" if role[0] == "s" else "shard")
-                                         + "_restored" for role in roles])
+                self.check_restored(
+                    job, mesh(2, 2, 2, *layout, "--processes"),
+                    ["stage:3", "ps:0", "stage:0", "ps:1", "stage:2"])
 
     def test_members_of_chains_die(self):
         """ps:0 -> ps:1 -> ps:2."""
@@ -127,16 +106,8 @@ class Repair(SplitModels, unittest.TestCase):
                 job, mesh(2, 2, 1, "--chain", "3", "--processes"), roles, 3)
 
     def test_the_coordinator_a_stage_and_a_shard_may_die(self):
-        with Run(*STRUCK, *ENDLESS, *mesh(2, 2, 2, "--processes")) as run:
-            run.wait_for_step(100)
-            run.kill_and_wait("coordinator", 1)
-            run.wait_for_step(run.step() + 50)
-            epoch = run.metric("troupe_membership_epoch")
-            for role in ("stage:2", "ps:1"):
-                run.kill(role)
-            run.wait_for_epoch(epoch + 1)
-            summary = run.end(50)
-        self.check_undisturbed(summary, *STRUCK)
+        self.check_dead_at_once(STRUCK, mesh(2, 2, 2, "--processes"),
+                                ["stage:2", "ps:1"])
 
     def test_one_that_stands_still_is_replaced(self):
         self.check_stopped(STRUCK, mesh(2, 2, 2, "--processes"), "stage:3")
@@ -149,58 +120,16 @@ class Repair(SplitModels, unittest.TestCase):
         self.check_not_finite(STRUCK, mesh(2, 2, 2, "--processes"))
 
 
-class ByHand(SplitModels, unittest.TestCase):
+class ByHand(ServedModels, unittest.TestCase):
     def test_roles_that_are_started_by_hand_die_and_come_back(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        summary = os.path.join(folder.name, "summary.json")
-        certificates = ["--certificates", os.path.join(folder.name, "keys")]
-        coordinator = Role(self.addCleanup, "coordinator", *certificates,
-                           "--summary", summary, *STRUCK, *ENDLESS,
-                           *mesh(2, 1, 1))
-        address = ["--coordinator", coordinator.address()]
-
-        def start(role):
-            return Role(self.addCleanup, role, *address, *certificates)
-
-        def count(pattern):
-            return len(re.findall(pattern,
-                                  coordinator.output() + coordinator.error()))
-
-        def wait_for_more(pattern, than):
-            wait_for(lambda: count(pattern) > than, pattern, 60)
-
-        members = {role: start(role) for role in ("ps:0", "stage:0", "stage:1")}
-        # A job needs each of its stages: one that is told to leave ends with 1.
-        for role, how, status in (("stage:1", signal.SIGKILL, -signal.SIGKILL),
-                                  ("ps:0", signal.SIGKILL, -signal.SIGKILL),
-                                  ("stage:1", signal.SIGTERM, 1)):
-            wait_for_more(r"(?m)^epoch \d+ ", count(r"(?m)^epoch \d+ "))
-            back = count(f"{role} is back")
-            members[role].process.send_signal(how)
-            error = members[role].finish(status)
-            if how == signal.SIGTERM:
-                self.assertIn("has the stages of its plan and no others", error)
-            members[role] = start(role)
-            wait_for_more(f"{role} is back", back)
-        coordinator.end()
-        with open(summary) as file:
-            found = json.load(file)
-        self.check_undisturbed(found, *STRUCK)
-        self.assertEqual([r["role"] for r in found["recoveries"]],
-                         ["stage:1", "ps:0", "stage:1"])
+        self.check_by_hand(STRUCK, mesh(2, 1, 1), ["ps:0", "stage:0", "stage:1"],
+                           "has the stages of its plan and no others")
 
 
-class Plan(SplitModels, unittest.TestCase):
+class Plan(ServedModels, unittest.TestCase):
     def test_plan_counts_state_for_shards_and_none_for_stages(self):
-        job = [*MODELS["mlp"], "--split-at", "flops", *mesh(2, 2, 2)]
-        adam, sgd = (planned_bytes(*job, "--optimizer", rule)
-                     for rule in ("adam", "sgd"))
-        for role in adam:
-            if role.startswith("ps"):
-                self.assertAlmostEqual(adam[role] / sgd[role], 3, delta=0.2)
-            else:
-                self.assertEqual(adam[role], sgd[role], role)
+        self.check_planned_state([*MODELS["mlp"], "--split-at", "flops",
+                                  *mesh(2, 2, 2)])
 
     def test_plan_shows_who_keeps_and_who_computes(self):
         done = call("plan", *MODELS["mlp"], *mesh(2, 2, 2, "--chain", "2"),
@@ -223,11 +152,6 @@ class Plan(SplitModels, unittest.TestCase):
     def test_what_cannot_be_is_refused_in_one_line(self):
         hybrid = ["--strategy", "hybrid"]
         self.check_refusals(MODELS["mlp"], (
-            ([*hybrid, *SERVED, "--mesh", "data=2,stage=2,tensor=2"],
-             r"--sync-data parameter_server is not available yet where --mesh "
-             r"has tensor members"),
-            ([*hybrid, *SERVED, "--mesh", "data=2,tensor=2"],
-             r"--sync-data parameter_server is not available yet"),
             ([*mesh(2, 2, 1), "--async"], r"hybrid is synchronous"),
             ([*mesh(2, 2, 1), "--workers", "2"], r"--workers has no effect"),
             ([*mesh(2, 2, 1), "--tables", "sparse"],

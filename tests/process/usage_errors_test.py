@@ -232,9 +232,6 @@ class UsageErrors(unittest.TestCase):
         for flag in ("--chaos",):
             self.check(["train", *DIGITS, flag, "1"], 2,
                        f"{flag} is not available yet")
-        self.check(["train", *DIGITS, "--strategy", "hybrid", "--mesh",
-                    "data=2,tensor=2", "--sync-data", "parameter_server"], 2,
-                   "--sync-data parameter_server is not available yet")
 
     def test_devices_of_a_plugin_need_one(self):
         self.check(["train", *DIGITS, "--strategy", "tpu"], 2,

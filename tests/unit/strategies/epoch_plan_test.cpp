@@ -691,4 +691,37 @@ BOOST_AUTO_TEST_CASE(a_stage_beside_shards_pulls_and_reduces_nothing) {
   BOOST_TEST(mesh.plan.passes(stage, StepPhase::compute));
 }
 
+BOOST_AUTO_TEST_CASE(tensor_members_beside_shards_are_all_needed) {
+  PlanOptions options;
+  options.strategy = Strategy::hybrid;
+  options.serves_stages = true;
+  options.shards = 2;
+  options.data = 2;
+  options.tensor = {{{0, 1}, {0}, {0}}, {{1, 2}, {1}, {1}}};
+  const auto job = planned(options);
+  EpochPlan plan{job};
+  Seals seals;
+  Roles all{{RoleKind::shard, 0}, {RoleKind::shard, 1}};
+  for (uint32_t i = 0; i < 2; ++i)
+    for (auto slice : job.role({RoleKind::shard, i}).slices)
+      seals[{RoleKind::shard, i}].slices.push_back(held(slice, 6, 7));
+  for (uint32_t i = 0; i < 4; ++i) {
+    all.insert({RoleKind::tensor, i});
+    seals[{RoleKind::tensor, i}];
+  }
+  BOOST_TEST(plan.viable(all));
+  auto some = all;
+  some.erase({RoleKind::tensor, 2});
+  BOOST_TEST(!plan.viable(some));
+  const auto epoch = plan.decide(seals, steps(7), 2);
+  BOOST_TEST(!epoch.resume.rolls_back());
+  BOOST_TEST(epoch.resume.message.version == 7u);
+  BOOST_TEST(epoch.ranks.empty());
+  BOOST_TEST(epoch.missing.empty());
+  BOOST_TEST((epoch.owners == Versions{{0, 7}, {1, 7}})); // the shards
+  BOOST_TEST(plan.beginners() == 4u);
+  BOOST_TEST(plan.passes({RoleKind::tensor, 3}, StepPhase::pull));
+  BOOST_TEST(!plan.passes({RoleKind::tensor, 3}, StepPhase::reduce));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -452,11 +452,51 @@ BOOST_AUTO_TEST_CASE(shards_may_keep_what_the_stages_of_pipelines_use) {
   options.shards = 1;
   options.synchronisation = Synchronisation::async;
   BOOST_TEST(refusal(options).find("--async") != std::string::npos);
-  options.synchronisation = Synchronisation::sync;
+}
+
+BOOST_AUTO_TEST_CASE(shards_may_keep_what_tensor_members_use) {
+  auto options = mirrored(1);
+  options.strategy = Strategy::hybrid;
+  options.serves_stages = true;
+  options.shards = 3;
+  options.data = 2;
   options.tensor = two_members();
-  BOOST_TEST(refusal(options).find("is not available yet where --mesh has "
-                                   "tensor members")
-             != std::string::npos);
+  Plan plan;
+  PlanError error;
+  BOOST_REQUIRE_MESSAGE(make_plan(options, some_variables, plan, error),
+                        error.message);
+  BOOST_TEST((plan.owner_kind == RoleKind::shard));
+  BOOST_TEST((plan.computing() == RoleKind::tensor));
+  BOOST_TEST((plan.mesh() == Mesh{2, 1, 2}));
+  BOOST_TEST(plan.owners == 3u);
+  BOOST_TEST(plan.chain == 1u);
+  BOOST_TEST(plan.of_kind(RoleKind::worker).empty());
+  BOOST_TEST(plan.of_kind(RoleKind::stage).empty());
+  BOOST_TEST(plan.of_kind(RoleKind::shard).size() == 3u);
+  BOOST_TEST(!plan.keeps({RoleKind::tensor, 0}));
+  const auto members = plan.of_kind(RoleKind::tensor);
+  BOOST_REQUIRE(members.size() == 4u);
+  BOOST_TEST((members[1].ranks == RankRange{0, 2}));
+  BOOST_TEST((members[2].ranks == RankRange{2, 4}));
+  // What both have is pulled by both, and pushed by the first.
+  for (const auto& slice : plan.slices) {
+    BOOST_TEST(plan.owner[slice.id] < 3u);
+    for (const auto& member : members) {
+      const bool first = member.role.index % 2 == 0;
+      BOOST_TEST(std::ranges::count(member.slices, slice.id)
+                 == (first && slice.variable == 0 ? 0 : 1));
+      BOOST_TEST(plan.shows(member.role, slice.id)
+                 == (first != (slice.variable == 0)));
+    }
+  }
+  const auto table = to_table(plan);
+  for (const auto* shown :
+       {"group 1          tensor:2, tensor:3\n", "tensor:1, tensor:3  2-3",
+        "  2-3            pulls ",
+        "at the shards, fixed tree; of slices by direct exchange, fixed "
+        "tree\n"})
+    BOOST_TEST(table.find(shown) != std::string::npos, table);
+  BOOST_TEST(table.find("every member") == std::string::npos, table);
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_member_shows_what_no_member_before_it_has) {
@@ -481,6 +521,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_member_shows_what_no_member_before_it_has) {
   BOOST_TEST(members[1].slices.size() == plan.slices.size());
   BOOST_TEST((members[1].ranks == RankRange{0, options.virtual_ranks}));
   const auto table = to_table(plan);
+  BOOST_TEST(plan.shows({RoleKind::tensor, 1}, 0));
   BOOST_TEST(table.find("tensor:1  2-3") != std::string::npos, table);
   BOOST_TEST(table.find("every member") != std::string::npos, table);
   options.devices = {"cuda:0"};
