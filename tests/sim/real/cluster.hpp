@@ -26,9 +26,9 @@ std::string to_string(Phase phase);
 using Coverage = sim::FaultTable<Fault, fault_kinds, Phase, phases>;
 
 /// A job of CAF's actors in a World, of a parameter server, a pipeline, tensor
-/// members, or pipelines beside shards: the product's coordinator, workers and
-/// shards, or stages, or members, a supervisor that starts again who ends, and
-/// the faults of a seed.
+/// members, or some of these beside shards: the product's coordinator, workers
+/// and shards, or stages, or members, a supervisor that starts again who ends,
+/// and the faults of a seed.
 class Cluster {
 public:
   struct Result {

@@ -117,8 +117,8 @@ bool Cluster::inject(Fault fault) {
   const auto now = world_.now();
   switch (fault) {
     case Fault::kill_worker:
-      return kill_some(job_.plan.served ? RoleKind::stage : RoleKind::worker,
-                       false);
+      return kill_some(
+        job_.plan.served ? job_.plan.computing() : RoleKind::worker, false);
     case Fault::kill_shard:
       return kill_some(job_.plan.owner_kind, false);
     case Fault::kill_host:

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t min_seeds = 300;
 constexpr uint64_t min_staged_seeds = 150;
 constexpr uint64_t max_seeds = 2'000; ///< what the nightly test draws
-/// Of each kind of world, of which there are five.
+/// Of each kind of world, of which there are six.
 constexpr double budget_s = 10;
 
 } // namespace
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_SUITE(real_worlds)
 BOOST_AUTO_TEST_CASE(equal_seeds_give_equal_runs) {
   for (uint64_t seed :
        {0, 1, 2, 3, 4, 5, 1'000'000, 1'000'001, 1'000'002, 2'000'000, 2'000'001,
-        3'000'000, 3'000'001, 4'000'000, 4'000'001}) {
+        3'000'000, 3'000'001, 4'000'000, 4'000'001, 5'000'000, 5'000'001}) {
     const auto first = real::Campaign{}.run(seed).result;
     const auto second = real::Campaign{}.run(seed).result;
     BOOST_TEST(first.events > 1'000u);
@@ -101,6 +101,11 @@ BOOST_AUTO_TEST_CASE(no_seed_of_stages_of_members_breaks_an_invariant) {
 // with, in chains of one or two; slices move.
 BOOST_AUTO_TEST_CASE(no_seed_of_pipelines_beside_shards_breaks_an_invariant) {
   check_parts(real::first_beside_shards_seed);
+}
+
+// The same of tensor members, and of stages of them.
+BOOST_AUTO_TEST_CASE(no_seed_of_members_beside_shards_breaks_an_invariant) {
+  check_parts(real::first_members_beside_shards_seed);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -60,7 +60,9 @@ constexpr const char* model_with_norms =
 JobOptions staged(JobOptions options, const Scenario& scenario) {
   const auto& stages = scenario.stages;
   const bool tensor = scenario.kind == Kind::tensor;
-  if (scenario.kind != Kind::beside_shards)
+  if (stages.beside_shards)
+    options.cut.sync_data = "parameter_server";
+  else
     options.workers = options.shards = options.chain = 1;
   if (stages.clips)
     options.clip_norm = 0.1;
@@ -77,8 +79,9 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
     return options;
   }
   if (tensor) {
-    options.strategy = stages.pipelines > 1 ? Strategy::hybrid
-                                            : Strategy::tensor;
+    options.strategy = stages.pipelines > 1 || stages.beside_shards
+                         ? Strategy::hybrid
+                         : Strategy::tensor;
     options.cut.mesh = {stages.pipelines, 1, stages.count};
     options.model = stages.tied ? "transformer:L1-H4-D8-T4-P0.2"
                                 : "mlp:4-5-4-4-2";
@@ -86,12 +89,9 @@ JobOptions staged(JobOptions options, const Scenario& scenario) {
     options.cut.virtual_slices = 4;
     return options;
   }
-  options.strategy = stages.pipelines > 1 ? Strategy::hybrid
-                                          : Strategy::pipeline;
-  if (scenario.kind == Kind::beside_shards) {
-    options.strategy = Strategy::hybrid;
-    options.cut.sync_data = "parameter_server";
-  }
+  options.strategy = stages.pipelines > 1 || stages.beside_shards
+                       ? Strategy::hybrid
+                       : Strategy::pipeline;
   options.cut.mesh = {stages.pipelines, stages.count, 1};
   options.model = stages.tied    ? "transformer:L1-H1-D4-T4-P0.2"
                   : stages.norms ? model_with_norms
@@ -127,7 +127,6 @@ JobOptions options_of(const Scenario& scenario) {
     case Kind::pipeline:
     case Kind::tensor:
     case Kind::grouped:
-    case Kind::beside_shards:
       return staged(options, scenario);
     case Kind::sync:
       break;
@@ -210,17 +209,21 @@ Scenario pipeline_of(sim::Random& draw) {
   return out;
 }
 
-/// Small enough for worlds to be fast.
-Scenario beside_shards_of(sim::Random& draw) {
-  auto out = pipeline_of(draw);
-  out.kind = Kind::beside_shards;
-  out.stages.count = std::min(out.stages.count, 3u);
-  out.shards = static_cast<uint32_t>(draw.between(1, 2));
-  out.chain = static_cast<uint32_t>(draw.between(1, 2));
+Scenario beside_shards(Scenario scenario, sim::Random& draw) {
+  scenario.stages.beside_shards = true;
+  scenario.shards = static_cast<uint32_t>(draw.between(1, 2));
+  scenario.chain = static_cast<uint32_t>(draw.between(1, 2));
   if (draw.below(3) == 0)
-    out.changes = static_cast<uint32_t>(draw.between(1, 3));
-  fill_in(out);
-  return out;
+    scenario.changes = static_cast<uint32_t>(draw.between(1, 3));
+  fill_in(scenario);
+  return scenario;
+}
+
+/// Small enough for worlds to be fast.
+Scenario pipeline_beside_shards_of(sim::Random& draw) {
+  auto out = pipeline_of(draw);
+  out.stages.count = std::min(out.stages.count, 3u);
+  return beside_shards(std::move(out), draw);
 }
 
 Scenario tensor_of(sim::Random& draw) {
@@ -254,12 +257,19 @@ Scenario grouped_of(sim::Random& draw) {
   return out;
 }
 
+Scenario members_beside_shards_of(sim::Random& draw) {
+  auto out = draw.chance(50) ? tensor_of(draw) : grouped_of(draw);
+  return beside_shards(std::move(out), draw);
+}
+
 } // namespace
 
 Scenario scenario_of(uint64_t seed) {
   sim::Random draw{seed * 2 + 1};
+  if (seed >= first_members_beside_shards_seed)
+    return members_beside_shards_of(draw);
   if (seed >= first_beside_shards_seed)
-    return beside_shards_of(draw);
+    return pipeline_beside_shards_of(draw);
   if (seed >= first_grouped_seed)
     return grouped_of(draw);
   if (seed >= first_tensor_seed)
@@ -290,13 +300,17 @@ Scenario undisturbed(const Scenario& scenario) {
 }
 
 std::string Scenario::layout() const {
+  const auto beside = stages.beside_shards
+                        ? ", " + std::to_string(shards) + " shards, chains of "
+                            + std::to_string(chain)
+                        : std::string{};
   if (kind == Kind::grouped)
     return std::to_string(stages.pipelines) + " pipelines, "
            + (stages.tied ? "tied weights, " : "")
            + std::to_string(stages.count) + " stages of "
            + std::to_string(stages.members) + " members, " + stages.schedule
            + (stages.recompute ? ", computed again" : "")
-           + (stages.clips ? ", clipped" : "");
+           + (stages.clips ? ", clipped" : "") + beside;
   if (staged())
     return (stages.pipelines > 1
               ? std::to_string(stages.pipelines)
@@ -306,11 +320,7 @@ std::string Scenario::layout() const {
            + (stages.norms ? "norms, " : "") + std::to_string(stages.count)
            + (kind == Kind::tensor ? " members" : " stages, " + stages.schedule)
            + (stages.recompute ? ", computed again" : "")
-           + (stages.clips ? ", clipped" : "")
-           + (kind == Kind::beside_shards
-                ? ", " + std::to_string(shards) + " shards, chains of "
-                    + std::to_string(chain)
-                : std::string{});
+           + (stages.clips ? ", clipped" : "") + beside;
   constexpr const char* names[] = {"sync",  "scalars", "tables",
                                    "async", "bounded", "async tables"};
   return std::string{names[static_cast<int>(kind)]} + ", "

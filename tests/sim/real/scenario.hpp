@@ -9,7 +9,7 @@
 namespace troupe::real {
 
 enum class Fault : uint8_t {
-  kill_worker, ///< or a stage beside shards
+  kill_worker, ///< or a stage, or a tensor member, beside shards
   kill_shard,  ///< or a stage, or a tensor member, that keeps slices
   kill_host,   ///< a shard and its memory
   pause,       ///< a process stands still for less than silence takes
@@ -33,10 +33,9 @@ struct Scenario {
     async,
     bounded,
     async_tables,
-    pipeline,      ///< stages; those before are of a parameter server
-    tensor,        ///< members that have slices of layers
-    grouped,       ///< stages of such members
-    beside_shards, ///< stages that keep nothing, of pipelines
+    pipeline, ///< stages; those before are of a parameter server
+    tensor,   ///< members that have slices of layers
+    grouped,  ///< stages of such members
   } kind = Kind::sync;
   uint32_t workers = 1;
   uint32_t shards = 1;
@@ -51,6 +50,7 @@ struct Scenario {
     bool clips = false; ///< each step needs a norm over all of them
     bool tied = false;  ///< a transformer, whose table two stages use
     bool norms = false; ///< with statistics over all virtual ranks: gpipe
+    bool beside_shards = false; ///< which keep what they compute with
   } stages;
   uint32_t changes = 0; ///< of who takes part, or who keeps what, are asked for
   bool exact = false;   ///< rows have updates without a gradient, too
@@ -66,15 +66,18 @@ struct Scenario {
 };
 inline constexpr uint32_t served_kinds = 6;
 /// Seeds from here on are those of pipelines, of tensor members, of stages of
-/// tensor members, and of pipelines beside shards.
+/// tensor members, of pipelines beside shards, and of tensor members, or stages
+/// of them, beside shards.
 inline constexpr uint64_t first_pipeline_seed = 1'000'000;
 inline constexpr uint64_t first_tensor_seed = 2'000'000;
 inline constexpr uint64_t first_grouped_seed = 3'000'000;
 inline constexpr uint64_t first_beside_shards_seed = 4'000'000;
+inline constexpr uint64_t first_members_beside_shards_seed = 5'000'000;
 /// The first of the seeds that one is among.
 constexpr uint64_t first_of_kind(uint64_t seed) {
-  for (auto first : {first_beside_shards_seed, first_grouped_seed,
-                     first_tensor_seed, first_pipeline_seed})
+  for (auto first :
+       {first_members_beside_shards_seed, first_beside_shards_seed,
+        first_grouped_seed, first_tensor_seed, first_pipeline_seed})
     if (seed >= first)
       return first;
   return 0;

@@ -74,24 +74,29 @@ BOOST_AUTO_TEST_CASE(stages_and_tensor_members_are_struck_in_each_phase) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(stages_beside_shards_are_struck_and_so_are_these) {
+BOOST_AUTO_TEST_CASE(parts_beside_shards_are_struck_and_so_are_these) {
   using enum StepPhase;
   JobOptions options;
   options.model = "mlp:784-8-8-10";
   options.strategy = Strategy::hybrid;
   options.cut.sync_data = "parameter_server";
+  options.cut.virtual_slices = 4;
   options.shards = 2;
   options.processes = true;
   options.devices = {"cpu:0"};
-  ChaosPlan chaos{Job{options, 64}.plan, 1, {ChaosKind::kill}};
-  std::map<RoleKind, std::set<StepPhase>> phases;
-  for (int i = 0; i < 300; ++i)
-    for (const auto& wish : chaos.next(9).wishes)
-      phases[wish.role.kind].insert(wish.phases.front());
-  BOOST_TEST(
-    (phases[RoleKind::stage] == std::set{at_once, pull, compute, push, seal}));
-  for (auto phase : {pull, reduce, seal})
-    BOOST_TEST(phases[RoleKind::shard].contains(phase), to_string(phase));
+  for (const auto& [mesh, kind] :
+       {std::pair{Mesh{2, 2, 1}, RoleKind::stage},
+        std::pair{Mesh{2, 1, 2}, RoleKind::tensor}}) {
+    options.cut.mesh = mesh;
+    ChaosPlan chaos{Job{options, 64}.plan, 1, {ChaosKind::kill}};
+    std::map<RoleKind, std::set<StepPhase>> phases;
+    for (int i = 0; i < 300; ++i)
+      for (const auto& wish : chaos.next(9).wishes)
+        phases[wish.role.kind].insert(wish.phases.front());
+    BOOST_TEST((phases[kind] == std::set{at_once, pull, compute, push, seal}));
+    for (auto phase : {pull, reduce, seal})
+      BOOST_TEST(phases[RoleKind::shard].contains(phase), to_string(phase));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(of_pairs_no_two_of_one_chain_are_down_at_once) {
