@@ -83,7 +83,7 @@ private:
   /// Would be missed, and has no epoch that is over.
   static bool outlives(const caf::message& x) {
     return x.match_elements<LeafReport>() || x.match_elements<Trouble>()
-           || x.match_elements<RoleDied>();
+           || x.match_elements<RoleDied>() || x.match_elements<GiveUp>();
   }
 
   caf::skippable_result pass_on(caf::message& message) {

@@ -184,7 +184,8 @@ std::optional<RunResult> KeptCoordinator::ended() const {
 
 bool KeptCoordinator::speaks() const {
   const std::lock_guard guard{shared_->mutex};
-  return !shared_->end && SteadyClock::now() - shared_->heard < start_deadline;
+  // One that has ended is started again soon, or the supervisor ends the run.
+  return SteadyClock::now() - shared_->heard < start_deadline;
 }
 
 void KeptCoordinator::kill(const std::string& why) const {

@@ -412,7 +412,9 @@ private:
       forget(role);
       return;
     }
-    auto verdict = budget_.died(role, death.how, death.life, steady_ms());
+    auto life = death.life;
+    life.away = life.away && !options_.replan; // that goes on without its host
+    auto verdict = budget_.died(role, death.how, life, steady_ms());
     if (!verdict.restart) {
       if (death.life.input) // any layout would read the same
         give_up(verdict.reason);

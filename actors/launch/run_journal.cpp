@@ -39,6 +39,8 @@ void check_asked(const std::string& where, const std::string& anew,
 void read_past(RunJournal& run, const std::string& where,
                const std::string& anew, const std::vector<JournalEvent>& events,
                const std::string& asked) {
+  if (events.empty())
+    return; // whoever made it was killed before it said anything
   JobHistory past;
   try {
     past = read_history(events);

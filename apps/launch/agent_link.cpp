@@ -454,24 +454,19 @@ void AgentLink::end() {
   say({{"do", "end"}, {"keep", options_.flights.empty() || stays_there_}});
 }
 
-/// The agent says something.
+/// The agent says something: what was killed while it was silent for longer
+/// than it may be is known now.
 void AgentLink::hear() {
   const std::lock_guard guard{mutex_};
   const auto before = std::exchange(heard_, Clock::now());
   if (state_ != State::here || heard_ - before <= options_.quiet)
     return;
-  quiet_from_ = before;
-  quiet_to_ = heard_;
-}
-
-/// Whether the agent was silent then. `mutex_` is held.
-bool AgentLink::was_away(Clock::time_point when) const {
-  return when != Clock::time_point{} && when >= quiet_from_
-         && when <= quiet_to_;
+  for (auto& [number, running] : running_)
+    if (running.killed != Clock::time_point{} && running.killed >= before)
+      running.away = true;
 }
 
 void AgentLink::on_line(const std::string& said) {
-  hear();
   auto line = said;
   while (line.ends_with('\r')) // as ssh ends its own
     line.pop_back();
@@ -479,6 +474,7 @@ void AgentLink::on_line(const std::string& said) {
   if (line.starts_with('{'))
     message = Json::parse(line, nullptr, false);
   if (message.is_object() && message.contains("is")) {
+    hear();
     try {
       on_message(message);
     } catch (const std::exception& failure) {
@@ -595,7 +591,7 @@ void AgentLink::on_message(const Json& message) {
     message.at("by_itself").get_to(end.death.life.by_itself);
     message.at("memory").get_to(end.death.life.memory);
     message.at("input").get_to(end.death.life.input);
-    end.death.life.away = was_away(running.killed);
+    end.death.life.away = running.away;
     message.at("well").get_to(end.well);
     message.at("process").get_to(running.process);
     end.process = process_of(running);

@@ -174,6 +174,7 @@ private:
     Order order;
     uint32_t process = 0; ///< there; 0: not started yet
     std::chrono::steady_clock::time_point killed{}; ///< first; none: it was not
+    bool away = false; ///< its host, as it was killed
   };
 
   using Tell = std::function<void(const std::string& at)>;
@@ -196,7 +197,6 @@ private:
   void on_line(const std::string& line);
   void on_message(const nlohmann::json& message);
   void hear();
-  bool was_away(std::chrono::steady_clock::time_point when) const;
   void on_exit(const ChildProcesses::Exit& exit);
   void keep(std::string word);
   RoleProcess process_of(const Running& running) const;
@@ -209,8 +209,6 @@ private:
   std::chrono::steady_clock::time_point began_;
   std::unique_ptr<Outbox> outbox_;
   std::chrono::steady_clock::time_point heard_{}; ///< the agent
-  /// Between these it said nothing, for longer than it may; the newest such.
-  std::chrono::steady_clock::time_point quiet_from_{}, quiet_to_{};
   std::deque<std::string> said_; ///< that was no message, the newest
   bool leaves_ = false;          ///< it said so, over this connection
   bool sent_ = false;            ///< the program, over this connection

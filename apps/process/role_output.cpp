@@ -123,7 +123,8 @@ std::vector<std::string> RoleOutput::last_words(const std::string& line) const {
   std::ranges::reverse(words);
   if (const auto more = found->lines - words.size(); more > 0)
     words.push_back("(" + std::to_string(more)
-                    + " lines more: " + place_of(whose) + ")");
+                    + (more == 1 ? " line more: " : " lines more: ")
+                    + place_of(whose) + ")");
   return words;
 }
 

@@ -44,7 +44,8 @@ KINDS = {"same": 34, "resumed": 20, "evaluated": 10, "free": 10, "fast": 9,
 # What is known no sooner than when the run is under way; `plan` says the rest.
 LATE = re.compile(r"take both from one set|not a finite number"
                   r"|--data-memory"
-                  r"|holds checkpoints|metrics address|--listen|lacks it")
+                  r"|holds checkpoints|metrics address"
+                  r"|--listen \S+: (?!address not local)|lacks it")
 
 
 class Finding(AssertionError):
