@@ -200,6 +200,35 @@ BOOST_AUTO_TEST_CASE(stages_beside_shards_keep_neither_banks_nor_state) {
   BOOST_TEST(less == on_shards); // once, and not in each pipeline
 }
 
+BOOST_AUTO_TEST_CASE(members_beside_shards_keep_neither_banks_nor_state) {
+  auto options = wide();
+  options.strategy = Strategy::hybrid;
+  options.cut.mesh = {2, 1, 2}; // two groups of two members
+  options.cut.virtual_slices = 4;
+  const Job kept{options, 200};
+  options.cut.sync_data = "parameter_server";
+  const Job served{options, 200};
+  const uint64_t states = 1 + state_slots(options.rule.kind);
+  for (uint32_t i = 0; i < 4; ++i) {
+    const RoleId member{RoleKind::tensor, i};
+    uint64_t banks = 0;
+    for (auto slice : kept.plan.role(member).slices)
+      banks += 2 * states * kept.plan.slices[slice].bytes();
+    BOOST_TEST(need_of(kept, member).variables
+               == need_of(served, member).variables + banks);
+    // A node of two ranks for the shards, in place of the sum of both groups.
+    BOOST_TEST(need_of(kept, member).gradients
+               == need_of(served, member).gradients);
+  }
+  uint64_t on_shards = 0;
+  for (const auto& shard : served.plan.of_kind(RoleKind::shard))
+    on_shards += need_of(served, shard.role).variables;
+  uint64_t all = 0;
+  for (const auto& slice : served.plan.slices)
+    all += 2 * states * slice.bytes();
+  BOOST_TEST(on_shards == all); // once, whoever pulls it
+}
+
 BOOST_AUTO_TEST_CASE(stages_are_cut_so_that_they_keep_to_a_limit) {
   // By FLOPs alone the first stage, which holds two micro-batches, would have
   // as many layers as the last one; of so many samples activations are most of

@@ -27,6 +27,7 @@ BOOST_AUTO_TEST_CASE(every_message_comes_back_from_its_header) {
     AskShares{fence},
     StepShares{fence, 9, {{0, 2}, {3, 4}}},
     Pull{fence, {RoleKind::stage, 7}, 9, 4},
+    Pull{fence, {RoleKind::tensor, 3}, 9, 4},
     RowPull{fence, {RoleKind::worker, 7}, 9, 4, values},
   };
   for (const auto& sent : all) {
