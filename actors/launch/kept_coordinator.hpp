@@ -40,7 +40,7 @@ public:
   void watch(std::function<void(const ChildProcesses::Exit&)> died);
   /// Starts it, and waits for nothing: a standby.
   void begin(std::function<void()> listens = {});
-  /// Whether it runs, and has said something within the last minute.
+  /// Whether it was started, or has said something, within the last minute.
   bool speaks() const;
   /// Ends its process (SIGKILL).
   void kill(const std::string& why) const;

@@ -33,19 +33,6 @@ class ServedModels(SplitModels):
         names = [role.split(":")[0].replace("ps", "shard") for role in roles]
         self.assertEqual(kinds, [name + "_restored" for name in names])
 
-    def check_dead_at_once(self, job, layout, roles):
-        """The coordinator dies, and then these at once."""
-        with Run(*job, *ENDLESS, *layout) as run:
-            run.wait_for_step(100)
-            run.kill_and_wait("coordinator", 1)
-            run.wait_for_step(run.step() + 50)
-            epoch = run.metric("troupe_membership_epoch")
-            for role in roles:
-                run.kill(role)
-            run.wait_for_epoch(epoch + 1)
-            summary = run.end(50)
-        self.check_undisturbed(summary, *job)
-
     def check_by_hand(self, job, layout, roles, needed):
         """The last role, and the first one, die and come back. The job needs
         each: one that is told to leave ends with 1 and `needed`."""

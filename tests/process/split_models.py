@@ -97,8 +97,8 @@ class SplitModels:
             [(r["role"], r["kind"]) for r in summary["recoveries"]],
             [(role, role.split(":")[0] + "_restored") for role in roles])
 
-    def check_deaths_together(self, job, layout, roles):
-        """The coordinator dies, and then these at once."""
+    def check_dead_at_once(self, job, layout, roles):
+        """The coordinator dies, and then these at once; no step is lost."""
         with Run(*job, *ENDLESS, *layout) as run:
             run.wait_for_step(100)
             run.kill_and_wait("coordinator", 1)
@@ -109,6 +109,11 @@ class SplitModels:
             run.wait_for_epoch(epoch + 1)
             summary = run.end(50)
         self.check_undisturbed(summary, *job)
+        return summary
+
+    def check_deaths_together(self, job, layout, roles):
+        """The same, each going on from its memory."""
+        summary = self.check_dead_at_once(job, layout, roles)
         self.assertEqual(
             sorted((r["role"], r["kind"]) for r in summary["recoveries"]),
             [("coordinator", "coordinator_restarted"),
