@@ -295,7 +295,8 @@ void run_on_hosts(const Settings& settings, const Settings& job,
 }
 
 ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
-                               const Plan& plan, const Files& files) {
+                               const Job& planned, const Files& files) {
+  const auto& plan = planned.plan;
   Strikes strikes{settings.chaos, plan};
   ChaosEvidence evidence;
   evidence.asked = strikes.faults();
@@ -323,7 +324,7 @@ ChaosEvidence run_under_faults(const Settings& settings, const Settings& job,
     const bool by_itself = (!ending && !chaos.stopped())
                            || run.wait(end_deadline).status == 0;
     run.finish(end_deadline, by_itself ? 0 : stop_status("terminated"));
-    chaos.tell(evidence, job.job.virtual_ranks);
+    chaos.tell(evidence, planned);
     done.insert(done.end(), chaos.done().begin(), chaos.done().end());
     add_summary(read_json(life.summary), evidence);
     if (!ending)
@@ -393,7 +394,7 @@ int run_chaos(const Settings& settings) {
   interrupt.removes(folder.path());
   const Files files{folder.file("weights.safetensors"),
                     folder.file("summary.json"), folder.file("journal.db")};
-  auto evidence = run_under_faults(settings, job, plan, files);
+  auto evidence = run_under_faults(settings, job, planned, files);
   if (planned.goes_in_lock_step() && plan.owner_kind == RoleKind::shard
       && !plan.served)
     evidence.leaves_of_the_lost.reset(); // all workers compute theirs again

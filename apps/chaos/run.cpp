@@ -252,7 +252,7 @@ void ChaosRun::strike(const Source& next,
     job_.terminate();
 }
 
-void ChaosRun::tell(ChaosEvidence& evidence, uint32_t virtual_ranks) {
+void ChaosRun::tell(ChaosEvidence& evidence, const Job& job) {
   evidence.faults.insert(evidence.faults.end(), faults_.begin(), faults_.end());
   evidence.before = before_;
   evidence.after = after_;
@@ -262,8 +262,10 @@ void ChaosRun::tell(ChaosEvidence& evidence, uint32_t virtual_ranks) {
   evidence.left.insert(evidence.left.end(), left.begin(), left.end());
   journal_.read();
   evidence.lacked_memory += journal_.lacked_memory();
-  evidence.leaves_of_the_lost = evidence.leaves_of_the_lost.value_or(0)
-                                + journal_.leaves_of_the_lost(virtual_ranks);
+  evidence.leaves_of_the_lost =
+    evidence.leaves_of_the_lost.value_or(0)
+    + journal_.leaves_of_the_lost(job.options.virtual_ranks,
+                                  job.goes_by_parts());
 }
 
 } // namespace troupe

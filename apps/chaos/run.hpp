@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/job/job.hpp"
 #include "actors/launch/fault_injector.hpp"
 #include "apps/chaos/fault_proxy.hpp"
 #include "apps/chaos/plan.hpp"
@@ -41,7 +42,7 @@ public:
   /// It was sent SIGTERM after the last of them.
   bool stopped() const { return stopped_; }
   /// After the end of the job: adds to what it is judged by.
-  void tell(ChaosEvidence& evidence, uint32_t virtual_ranks);
+  void tell(ChaosEvidence& evidence, const Job& job);
 
 private:
   /// Waits a while; none: it never was.

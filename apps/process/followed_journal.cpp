@@ -48,14 +48,14 @@ void FollowedJournal::take(const JournalEvent& event) {
     coordinator_ = body.at("coordinator");
   } else if (kind == "death") {
     whole_ = false;
-    if (body.at("role").get<std::string>().starts_with("worker:"))
+    const bool worker =
+      body.at("role").get<std::string>().starts_with("worker:");
+    if (worker && workers_ > 0)
       workers_at_loss_.push_back(workers_);
   } else if (kind == "restart") {
     const auto how = body.at("how").get<std::string>();
     lacked_memory_ += how.find("out of memory") != std::string::npos ? 1 : 0;
   } else if (kind == "epoch") {
-    if (parts_ && epochs_ > 0)
-      workers_at_loss_.push_back(0); // all take the step under way anew
     ++epochs_;
     workers_ = 0;
     for (const auto& [role, incarnation] : body.at("members").items())
@@ -79,11 +79,13 @@ FollowedJournal::recovery_of(const std::string& role, uint64_t since_ms) const {
   return std::nullopt;
 }
 
-uint64_t FollowedJournal::leaves_of_the_lost(uint32_t virtual_ranks) const {
+uint64_t FollowedJournal::leaves_of_the_lost(uint32_t virtual_ranks,
+                                             bool by_parts) const {
+  if (parts_ || by_parts)
+    return epochs_ > 0 ? (epochs_ - 1) * virtual_ranks : 0;
   uint64_t sum = 0;
   for (auto workers : workers_at_loss_)
-    sum += workers == 0 ? virtual_ranks
-                        : (virtual_ranks + workers - 1) / workers;
+    sum += (virtual_ranks + workers - 1) / workers;
   return sum;
 }
 

@@ -41,9 +41,12 @@ public:
   uint64_t steps_ms() const { return steps_ms_; } ///< when that was written
   /// Roles that were started again as they had had too little memory.
   uint64_t lacked_memory() const { return lacked_memory_; }
-  /// The ranks that the workers that were lost may have had then, added up; of
-  /// stages and tensor members all of a step for each new epoch.
-  uint64_t leaves_of_the_lost(uint32_t virtual_ranks) const;
+  /// What may have to be computed again, at most: of each worker that was lost
+  /// the ranks that it may have had then. For each epoch but the first all of a
+  /// step, where stages and tensor members take it anew, or where workers go
+  /// `by_parts` (Job::goes_by_parts): nobody keeps the gradients that an owner
+  /// had, or that were on their way to one.
+  uint64_t leaves_of_the_lost(uint32_t virtual_ranks, bool by_parts) const;
 
 private:
   void take(const JournalEvent& event);
