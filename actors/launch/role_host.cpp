@@ -127,9 +127,12 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
   if (context.role.kind == RoleKind::worker
       || has_model_part(context.role.kind)) {
     const auto device = context.job->device_of(context.role);
-    join.probe = probe_hash(*context.job, device);
-    join.numeric_class = numeric_class(parse_device(device),
-                                       context.job->precision());
+    const auto id = parse_device(device);
+    // Processors of one process are one machine's, with one build: it would
+    // take a second model's memory to find them alike.
+    if (context.own_process || id.kind != DeviceId::Kind::cpu)
+      join.probe = probe_hash(*context.job, device);
+    join.numeric_class = numeric_class(id, context.job->precision());
   }
   if (context.own_process && reads_samples(*context.job, context.role.kind))
     join.data = data_contents(*context.job, *context.data.train);
@@ -167,8 +170,6 @@ std::string probe_hash(const Job& job, const std::string& device) {
   fill_probe(job, rows, memory);
   if (job.goes_by_parts())
     return probe_of_parts(job, parse_device(device), memory.batch(rows));
-  auto replica = make_replica(graph, parse_device(device), rows,
-                              job.precision());
   Buffer parameters{job.layout.total};
   Buffer gradient{job.layout.total};
   parameters.fill(0);
@@ -176,17 +177,21 @@ std::string probe_hash(const Job& job, const std::string& device) {
   for (uint32_t i = 0; i < graph.parameters.size(); ++i)
     initialize(graph, 1, i, 0, parameters.data() + job.layout.offsets[i],
                graph.parameters[i].size());
-  replica->gradient(parameters.data(), memory.batch(rows), gradient.data());
-  const auto slots = state_slots(job.options.rule.kind);
-  Buffer state{std::max<size_t>(1, slots * gradient.size())};
-  state.fill(0);
+  make_replica(graph, parse_device(device), rows, job.precision())
+    ->gradient(parameters.data(), memory.batch(rows), gradient.data());
+  uint64_t longest = 1;
+  for (const auto& slice : job.plan.slices)
+    longest = std::max(longest, slice.count);
+  Buffer state{
+    std::max<size_t>(1, state_slots(job.options.rule.kind) * longest)};
   whole_update(job, nullptr, {0, 0, rows},
                [&](const Slice& slice, UpdateArgs& args) {
                  const auto at = job.flat_offset(slice);
+                 state.fill(0); // that of one slice after the other
                  args.gradient_sum = gradient.data() + at;
                  args.in = args.out = parameters.data() + at;
-                 args.state_in = args.state_out = state.data() + at;
-                 args.state_stride = gradient.size();
+                 args.state_in = args.state_out = state.data();
+                 args.state_stride = longest;
                });
   return sha256(std::as_bytes(parameters.span()));
 }

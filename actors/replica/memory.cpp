@@ -107,24 +107,26 @@ std::vector<float*> VariableBanks::all(uint64_t version) const {
   return arrays;
 }
 
-std::vector<SnapshotSlice> snapshot_of(const Job& job, uint64_t job_id,
-                                       const VariableBanks& variables,
-                                       uint64_t version, uint64_t updates,
-                                       const std::vector<uint32_t>& slices) {
+std::vector<SnapshotSlice>
+snapshot_of(const Job& job, uint64_t job_id, const VariableBanks& variables,
+            uint64_t version, uint64_t updates,
+            const std::vector<uint32_t>& slices, SnapshotMemory memory) {
   std::vector<SnapshotSlice> result;
   const auto arrays = variables.all(version);
   for (auto id : slices) {
     const auto& slice = job.plan.slices[id];
     const auto at = job.flat_offset(slice);
-    const auto copy = [&](const float* array) {
-      return TensorView::copy({array + at, slice.count});
+    const auto view = [&](const float* array) {
+      return memory == SnapshotMemory::lent
+               ? TensorView{variables.arrays(), array + at, slice.count}
+               : TensorView::copy({array + at, slice.count});
     };
-    SnapshotSlice part{job_id, version, id, copy(arrays[0]), {}};
+    SnapshotSlice part{job_id, version, id, view(arrays[0]), {}};
     part.history = {updates, // as an owner's slice has them
                     version * job.options.virtual_ranks,
                     {}};
     for (size_t i = 1; i < arrays.size(); ++i)
-      part.state.push_back(copy(arrays[i]));
+      part.state.push_back(view(arrays[i]));
     result.push_back(std::move(part));
   }
   return result;

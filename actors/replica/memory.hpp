@@ -72,6 +72,7 @@ public:
   uint32_t slots() const { return slots_; } ///< of state
   /// Parameters first, then each slot of state.
   std::vector<float*> all(uint64_t version) const;
+  std::shared_ptr<const FlatArrays> arrays() const { return arrays_; }
 
 private:
   std::shared_ptr<FlatArrays> arrays_;
@@ -81,10 +82,16 @@ private:
   std::atomic<uint64_t> version_{0};
 };
 
+enum class SnapshotMemory {
+  copied,
+  lent, ///< nobody writes to that version any more
+};
+
 /// These slices of a version that is held whole, which `updates` have made.
-std::vector<SnapshotSlice> snapshot_of(const Job& job, uint64_t job_id,
-                                       const VariableBanks& variables,
-                                       uint64_t version, uint64_t updates,
-                                       const std::vector<uint32_t>& slices);
+std::vector<SnapshotSlice>
+snapshot_of(const Job& job, uint64_t job_id, const VariableBanks& variables,
+            uint64_t version, uint64_t updates,
+            const std::vector<uint32_t>& slices,
+            SnapshotMemory memory = SnapshotMemory::copied);
 
 } // namespace troupe

@@ -235,7 +235,7 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   outcome.taken = true;
   if (version_ == end || version_ == wanted_
       || job_.is_snapshot_version(version_))
-    outcome.snapshot = snapshot();
+    outcome.snapshot = snapshot(version_ == end);
   return outcome;
 }
 
@@ -351,10 +351,12 @@ bool ReplicaSteps::update_shared(uint64_t step, StepOutcome& outcome) {
   return reduce(std::move(apply), {}, outcome);
 }
 
-std::vector<SnapshotSlice> ReplicaSteps::snapshot() const {
+std::vector<SnapshotSlice> ReplicaSteps::snapshot(bool last) const {
   home_->read(*variables_, version_);
+  const bool stays = last && alone() && !home_->keeps_version();
   return snapshot_of(job_, context_.job_id, *variables_, version_,
-                     moment(version_).count, own_slices_);
+                     moment(version_).count, own_slices_,
+                     stays ? SnapshotMemory::lent : SnapshotMemory::copied);
 }
 
 } // namespace troupe

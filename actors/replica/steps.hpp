@@ -48,8 +48,9 @@ public:
   StepOutcome synchronise(uint64_t version, uint32_t source);
   /// Takes `step`, if that is the next one. `end`: the version the run ends at.
   StepOutcome take(uint64_t step, uint64_t end);
-  /// This replica's share of the slices, of the version held.
-  std::vector<SnapshotSlice> snapshot() const;
+  /// This replica's share of the slices, of the version held; `last`: the run
+  /// ends at it.
+  std::vector<SnapshotSlice> snapshot(bool last = false) const;
 
   /// A snapshot is wanted of this version, if it is not past; from any thread.
   void want(uint64_t version) { wanted_ = version; }
