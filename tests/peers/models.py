@@ -78,7 +78,7 @@ CASES = [
     Case("cnn", "cnn", 64, 60, IMAGES),
     Case("small", "transformer:L4-H4-D128-T64", 12, 60, TEXT),
     Case("middle", "transformer:L6-H6-D384-T256", 8, 6, TEXT, rate=1e-4),
-    Case("large", "transformer:L12-H12-D768-T512", 2, 3, TEXT, rate=1e-6),
+    Case("large", "transformer:L12-H12-D768-T512", 2, 8, TEXT, rate=1e-6),
     # PyTorch's Adam moves all rows of a table.
     Case("dlrm", "dlrm", 2048, 40, "criteo:{}.tsv",
          ("--sparse-updates", "exact")),
@@ -121,7 +121,7 @@ class Troupe:
             str(program), "train", "--strategy",
             "mirrored" if mirrored else "one_device", "--devices",
             f"cpu:{parts}", "--threads-per-device", str(threads // parts),
-            "--virtual-ranks", str(parts), "--model", case.model,
+            "--virtual-ranks", str(threads), "--model", case.model,
             "--global-batch", str(case.batch), "--epochs", "0", "--eval-every",
             "0", "--join-deadline-ms", "300000", *case.flags]
 

@@ -12,6 +12,7 @@ import unittest
 from cluster import TROUPE, Run
 from groups import Group
 from own_folder import run_tests
+from split_models import planned_bytes, summary_of
 
 MIB = 1 << 20
 DATA = ["--data", "synthetic:digits?samples=2000", "--seed", "7"]
@@ -63,6 +64,16 @@ class OutOfMemory(unittest.TestCase):
                          r"\(variables \d+ MiB, gradients \d+ MiB, a step ")
         self.assertRegex(shown.stdout, r"(?m)^  ps:0 needs about 1\.5 GiB ")
         self.assertRegex(shown.stdout, r"(?m)^  all: [12]\.\d GiB$")
+
+    # Neither to begin nor to end does it have the variables twice.
+    def test_a_run_takes_what_the_plan_says(self):
+        job = [*DATA, "--model", "mlp:784-4096-4096-10", "--strategy",
+               "one_device", "--optimizer", "adam", "--epochs", "0", "--steps",
+               "2"]
+        evaluated = 80 * MIB  # the evaluator's copy of the parameters
+        peak = summary_of(*job)["peak_memory_bytes"]
+        self.assertLess(peak, sum(planned_bytes(*job).values()) + evaluated
+                        + 64 * MIB)
 
     def test_a_process_without_room_for_it_is_refused_too(self):
         limit = 400 * MIB
