@@ -10,7 +10,9 @@
 #include "kernels/cpu/vector_loops.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -304,56 +306,64 @@ void LeafComputer::parallel(uint64_t step, const NodeTargets& targets,
                             const float* parameters, StepGradient& result) {
   const auto first = targets.nodes.front().lo;
   const auto ranks = targets.nodes.back().hi - first;
-  std::vector<float*> leaves(ranks);
-  std::vector<Sum> held;
-  result.leaves.resize(ranks);
-  std::vector<bool> asked(ranks);
-  for (size_t i = 0; i < targets.nodes.size(); ++i)
+  std::deque<TreeSums> sums;
+  std::vector<size_t> node_of(ranks, targets.nodes.size()); // none: not asked
+  std::vector<bool> has_samples(ranks);
+  for (size_t i = 0; i < targets.nodes.size(); ++i) {
+    sums.emplace_back(targets.nodes[i], job_->layout.total);
     for (auto rank = targets.nodes[i].lo; rank < targets.nodes[i].hi; ++rank) {
-      asked[rank - first] = true;
-      if (sampling_.rank(step, rank).count == 0)
-        continue;
-      if (rank != targets.nodes[i].lo)
-        held.push_back(take());
-      leaves[rank - first] = rank == targets.nodes[i].lo ? targets.sums[i]
-                                                         : held.back()->data();
+      node_of[rank - first] = i;
+      has_samples[rank - first] = sampling_.rank(step, rank).count > 0;
     }
+  }
   // The permutation is made once, before threads share it.
   sampling_.indices(step, first, lanes_.front().rows);
+  result.leaves.resize(ranks);
+  std::atomic<uint32_t> begun = 0;
   const auto compute = [&](size_t i, uint32_t thread) {
+    ++begun;
     const auto rank = first + static_cast<uint32_t>(i);
-    if (leaves[i] != nullptr)
+    result.leaves[i] = {rank, 0, 0};
+    const auto in = node_of[i];
+    if (in == targets.nodes.size())
+      return;
+    TreeSums::Sum sum;
+    if (has_samples[i]) {
+      if (rank == targets.nodes[in].lo)
+        sum.values = targets.sums[in];
+      else
+        sum = sum_for_thread();
       result.leaves[i] = leaf(step, {rank, rank + 1}, parameters, lane(thread),
-                              leaves[i]);
-    else
-      result.leaves[i] = LeafLoss{rank, 0, 0};
+                              sum.values);
+    }
+    sums[in].put(rank, std::move(sum), begun < ranks);
   };
   if (lock_step_)
-    in_lock_step(first, leaves, targets.peers, compute);
+    in_lock_step(first, has_samples, targets.peers, compute);
   else
     executor_.parallel_for(ranks, compute);
   std::erase_if(result.leaves, [&](const LeafLoss& leaf) {
-    return !asked[leaf.virtual_rank - first];
+    return node_of[leaf.virtual_rank - first] == targets.nodes.size();
   });
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
-    auto* sum = reduce(targets.nodes[i], first, leaves);
-    if (sum != nullptr && sum != targets.sums[i])
-      std::copy_n(sum, job_->layout.total, targets.sums[i]);
+    const auto sum = sums[i].whole(executor_);
+    if (sum.values != nullptr && sum.values != targets.sums[i])
+      std::copy_n(sum.values, job_->layout.total, targets.sums[i]);
   }
 }
 
 /// All leaves at once, from rank `first` on, each on a thread and in memory of
 /// its own: they wait for each other. Errors: the first of any.
 void LeafComputer::in_lock_step(
-  uint32_t first, const std::vector<float*>& leaves, RankPeers* peers,
+  uint32_t first, const std::vector<bool>& has_samples, RankPeers* peers,
   const std::function<void(size_t, uint32_t)>& compute) {
   kernels::require(peers != nullptr
-                     || leaves.size() == job_->options.virtual_ranks,
+                     || has_samples.size() == job_->options.virtual_ranks,
                    "statistics over some of the virtual ranks");
   std::vector<uint32_t> filled;
   std::vector<uint32_t> ranks;
-  for (uint32_t i = 0; i < leaves.size(); ++i)
-    if (leaves[i] != nullptr) {
+  for (uint32_t i = 0; i < has_samples.size(); ++i)
+    if (has_samples[i]) {
       lane(static_cast<uint32_t>(filled.size()));
       filled.push_back(i);
       ranks.push_back(first + i);
@@ -388,23 +398,10 @@ void LeafComputer::in_lock_step(
     std::rethrow_exception(failure);
 }
 
-/// Returns where the sum of `node` lies; null: it has no samples.
-float* LeafComputer::reduce(RankRange node, uint32_t first,
-                            std::vector<float*>& leaves) {
-  if (node.size() == 1)
-    return leaves[node.lo - first];
-  auto [left, right] = children(node);
-  auto* sum = reduce(left, first, leaves);
-  auto* other = reduce(right, first, leaves);
-  if (sum == nullptr || other == nullptr)
-    return sum != nullptr ? sum : other;
-  constexpr size_t block = 64 << 10;
-  const auto total = job_->layout.total;
-  executor_.parallel_for((total + block - 1) / block, [&](size_t i, uint32_t) {
-    const auto at = i * block;
-    add(sum + at, other + at, sum + at, std::min(block, total - at));
-  });
-  return sum;
+TreeSums::Sum LeafComputer::sum_for_thread() {
+  const std::lock_guard lock{pool_mutex_};
+  auto sum = take();
+  return {sum->data(), sum};
 }
 
 LeafComputer::Sum LeafComputer::take() {

@@ -3,6 +3,7 @@
 #include "actors/compute/fault_trigger.hpp"
 #include "actors/compute/gradient_buckets.hpp"
 #include "actors/compute/step_gradient.hpp"
+#include "actors/compute/tree_sums.hpp"
 #include "actors/job/job.hpp"
 #include "actors/process/flight_recorder.hpp"
 #include "kernels/engine/executor.hpp"
@@ -140,7 +141,7 @@ private:
   bool serial_pass(Serial& run, RankRange ranks, float* target);
   void compute_pass(Serial& run, RankRange ranks, float* target,
                     const ParameterReady& ready);
-  void in_lock_step(uint32_t first, const std::vector<float*>& leaves,
+  void in_lock_step(uint32_t first, const std::vector<bool>& has_samples,
                     RankPeers* peers,
                     const std::function<void(size_t, uint32_t)>& compute);
   void parallel(uint64_t step, const NodeTargets& targets,
@@ -150,7 +151,7 @@ private:
   void compute_again(Serial& run);
   bool is_finite(const Serial& run, uint64_t begin, uint64_t end) const;
   bool all_told(Serial& run);
-  float* reduce(RankRange node, uint32_t first, std::vector<float*>& leaves);
+  TreeSums::Sum sum_for_thread();
   Sum take();
 
   std::shared_ptr<const Job> job_;
@@ -169,6 +170,7 @@ private:
   std::vector<Lane> lanes_; ///< by thread, or filled leaf in lock step
   std::shared_ptr<RankStatistics> statistics_; ///< of leaves in lock step
   std::shared_ptr<LinkMemory> memory_;
+  std::mutex pool_mutex_; ///< threads ask it for some at once
   std::vector<Sum> pool_;
   std::shared_ptr<FaultTrigger> faults_;   ///< null: none
   std::shared_ptr<FlightRecorder> flight_; ///< the same

@@ -1,47 +1,15 @@
 #include "actors/compute/leaf_tree.hpp"
+#include "tests/unit/actors/compute/tree_values.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <random>
 
 using namespace troupe;
 
 BOOST_AUTO_TEST_SUITE(leaf_tree_suite)
-
-namespace {
-
-constexpr size_t tree_elements = 5;
-
-/// Values whose sum depends on the order of its additions.
-float leaf_value(uint32_t rank, size_t element) {
-  std::mt19937 random(rank * 31 + static_cast<uint32_t>(element));
-  return std::uniform_real_distribution<float>(-1, 1)(random)
-         * std::pow(10.0f, static_cast<float>(random() % 8));
-}
-
-/// By the rule, from the top: nothing where no rank has samples.
-std::vector<float> tree_sum(RankRange node,
-                            const std::vector<uint32_t>& samples) {
-  if (node.size() == 1) {
-    std::vector<float> leaf;
-    for (size_t i = 0; samples[node.lo] > 0 && i < tree_elements; ++i)
-      leaf.push_back(leaf_value(node.lo, i));
-    return leaf;
-  }
-  const auto [left, right] = children(node);
-  auto sum = tree_sum(left, samples);
-  const auto other = tree_sum(right, samples);
-  if (sum.empty())
-    return other;
-  for (size_t i = 0; i < other.size(); ++i)
-    sum[i] += other[i];
-  return sum;
-}
-
-} // namespace
 
 BOOST_AUTO_TEST_CASE(leaves_in_any_order_give_the_bits_of_the_tree) {
   std::mt19937 random(4);
