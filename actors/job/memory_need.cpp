@@ -264,13 +264,25 @@ std::string fitting_pipeline(const JobOptions& given) {
   return "";
 }
 
+bool is_processor(const RolePlan& role) {
+  return role.device.starts_with("cpu");
+}
+
 /// Virtual ranks that a worker computes at once, with memory and a gradient for
-/// each, also once one of the workers has died.
-uint64_t ranks_at_once(const Job& job, uint64_t workers) {
-  if (!job.goes_in_lock_step() || workers == 0)
+/// each: one a thread; in lock step all of its own, also once one of the
+/// workers has died.
+uint64_t ranks_at_once(const Job& job, const RolePlan& worker,
+                       uint64_t workers) {
+  const auto& options = job.options;
+  if (job.goes_in_lock_step()) {
+    const auto left = std::max<uint64_t>(1, workers - 1);
+    return (options.virtual_ranks + left - 1) / left;
+  }
+  if (!is_processor(worker)
+      || options.synchronisation == Synchronisation::async) // a lease has one
     return 1;
-  const auto left = std::max<uint64_t>(1, workers - 1);
-  return (job.options.virtual_ranks + left - 1) / left;
+  return std::clamp<uint64_t>(options.virtual_ranks / workers, 1,
+                              options.threads_per_device);
 }
 
 /// Room of each worker for what norms over virtual ranks tell the others;
@@ -290,23 +302,22 @@ uint64_t statistics_bytes(const Job& job, size_t workers) {
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
   std::vector<MemoryNeed> needs;
   const auto workers = job.plan.of_kind(RoleKind::worker);
-  const auto at_once = ranks_at_once(job, workers.size());
   const bool by_parts = job.goes_by_parts();
-  const auto step = with_steps && !workers.empty() && !by_parts
-                      ? step_bytes(job.worker_graph, job.max_rows()) * at_once
-                          + statistics_bytes(job, workers.size())
-                      : uint64_t{0};
+  const bool steps = with_steps && !workers.empty() && !by_parts;
+  const auto of_rank = steps ? step_bytes(job.worker_graph, job.max_rows()) : 0;
+  const auto of_norms = steps ? statistics_bytes(job, workers.size()) : 0;
   const auto of_parts = by_parts ? sharded_bytes(job.options, job.graph,
                                                  job.max_rows(), with_steps)
                                  : ShardedBytes{};
   for (const auto& role : workers) {
     needs.push_back(job.plan.paired ? need_of_pair(job, role.role, of_parts)
                                     : need_of_worker(job, role.role));
-    if (!by_parts)
-      needs.back().gradients += (at_once - 1) * job.layout.total
-                                * sizeof(float);
-    if (role.device.starts_with("cpu") && !by_parts)
-      needs.back().step = step;
+    if (by_parts)
+      continue;
+    const auto at_once = ranks_at_once(job, role, workers.size());
+    needs.back().gradients += (at_once - 1) * job.layout.total * sizeof(float);
+    if (is_processor(role))
+      needs.back().step = of_rank * at_once + of_norms;
   }
   if (!job.plan.paired)
     for (const auto& role : job.plan.of_kind(RoleKind::shard))

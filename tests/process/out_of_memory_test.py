@@ -68,8 +68,8 @@ class OutOfMemory(unittest.TestCase):
     # Neither to begin nor to end does it have the variables twice.
     def test_a_run_takes_what_the_plan_says(self):
         job = [*DATA, "--model", "mlp:784-4096-4096-10", "--strategy",
-               "one_device", "--optimizer", "adam", "--epochs", "0", "--steps",
-               "2"]
+               "one_device", "--threads-per-device", "2", "--optimizer",
+               "adam", "--virtual-ranks", "8", "--epochs", "0", "--steps", "2"]
         evaluated = 80 * MIB  # the evaluator's copy of the parameters
         peak = summary_of(*job)["peak_memory_bytes"]
         self.assertLess(peak, sum(planned_bytes(*job).values()) + evaluated

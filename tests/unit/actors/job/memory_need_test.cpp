@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,22 @@ BOOST_AUTO_TEST_CASE(one_device_keeps_parameters_and_state_once) {
   BOOST_TEST(need.gradients == flat);
   BOOST_TEST(need.step > 0u);
   BOOST_TEST(to_string(need).starts_with("worker:0 needs about 1"));
+}
+
+BOOST_AUTO_TEST_CASE(threads_have_a_gradient_and_a_step_each) {
+  auto options = wide();
+  options.virtual_ranks = 4;
+  const auto needs = [&] {
+    return need_of(Job{options, 500}, {RoleKind::worker, 0});
+  };
+  const auto one = needs();
+  for (const auto& [threads, at_once] :
+       std::map<uint32_t, uint64_t>{{2, 2}, {3, 3}, {8, 4}}) {
+    options.threads_per_device = threads;
+    BOOST_TEST(needs().variables == one.variables);
+    BOOST_TEST(needs().gradients == at_once * one.gradients);
+    BOOST_TEST(needs().step == at_once * one.step);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(
