@@ -110,6 +110,7 @@ Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
   if (i == present_.end() || i->second != incarnation)
     return {};
   awaiting_seal_.erase(role);
+  owes_since_.erase(role);
   if (!awaiting_seal_.empty())
     return {};
   if (auto roles = awaited(); !roles.empty()) {
@@ -124,20 +125,34 @@ Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
   return {Activate{epoch_, cause_}};
 }
 
+std::optional<uint64_t> Membership::overdue(RoleId role,
+                                            uint64_t now_ms) const {
+  const bool busy = options_.silent_ms
+                    && options_.silent_ms(role) < options_.seal_deadline_ms;
+  const auto deadline = busy ? options_.busy_seal_deadline_ms
+                             : options_.seal_deadline_ms;
+  const auto since = busy ? owes_since_.at(role) : proposed_ms_;
+  return elapsed(since, now_ms) >= deadline ? std::optional{deadline}
+                                            : std::nullopt;
+}
+
 Membership::Actions Membership::tick(uint64_t now_ms) {
   Actions out;
-  if (state_ == State::sealing
-      && elapsed(proposed_ms_, now_ms) >= options_.seal_deadline_ms) {
+  if (state_ == State::sealing) {
     std::string cause;
-    for (auto role : std::exchange(awaiting_seal_, {})) {
+    for (auto role : std::set{awaiting_seal_}) {
+      const auto deadline = overdue(role, now_ms);
+      if (!deadline)
+        continue;
       auto incarnation = present_.at(role);
       remove(role, now_ms);
       cause = to_string(role) + " did not seal epoch " + std::to_string(epoch_)
-              + " within " + duration(options_.seal_deadline_ms);
+              + " within " + duration(*deadline);
       out.push_back(LeaveOut{role, incarnation, cause});
     }
-    for (auto& action : go_on(std::move(cause), now_ms))
-      out.push_back(std::move(action));
+    if (!out.empty())
+      for (auto& action : go_on(std::move(cause), now_ms))
+        out.push_back(std::move(action));
     return out;
   }
   if (!gather_.empty() && state_ == State::forming
@@ -219,6 +234,8 @@ Membership::Actions Membership::propose(std::string cause, uint64_t now_ms) {
   for (auto [role, incarnation] : present_)
     out.members.push_back(role);
   awaiting_seal_ = {out.members.begin(), out.members.end()};
+  for (auto role : out.members)
+    owes_since_.try_emplace(role, now_ms);
   return {std::move(out)};
 }
 
@@ -226,6 +243,7 @@ void Membership::remove(RoleId role, uint64_t now_ms) {
   auto i = present_.find(role);
   gone_[role] = i->second;
   present_.erase(i);
+  owes_since_.erase(role);
   absent_.insert(role);
   awaiting_seal_.clear();
   if (state_ != State::forming)

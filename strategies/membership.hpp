@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -52,8 +53,15 @@ public:
     /// Asked when roles did not join: whether somebody starts them, rather than
     /// the user by hand; empty: nobody does.
     std::function<bool()> starts_roles{};
+    /// For how long nothing was heard of a member. One that was heard of lately
+    /// is at a pass that nobody breaks off, and seals when it is done. Empty:
+    /// nothing is known of that.
+    std::function<uint64_t(RoleId)> silent_ms{};
     uint64_t join_deadline_ms = 30'000;
     uint64_t seal_deadline_ms = 5'000;
+    /// Of who was heard of within the former, from the first proposal on that
+    /// it has not sealed.
+    uint64_t busy_seal_deadline_ms = 60'000;
     /// Of an earlier coordinator's membership: its newest epoch (0: there was
     /// none), and the members of it, who are waited for (PROTOCOL 16): all of
     /// them, or so long.
@@ -128,6 +136,8 @@ private:
   /// The next epoch, if those who are left can go on.
   Actions go_on(std::string cause, uint64_t now_ms);
   Actions propose(std::string cause, uint64_t now_ms);
+  /// It should have sealed by now: the time that it had; else empty.
+  std::optional<uint64_t> overdue(RoleId role, uint64_t now_ms) const;
   /// `otherwise`, unless no epoch of this membership was active yet: then it is
   /// what the first one is for.
   std::string cause(std::string otherwise) const;
@@ -147,7 +157,8 @@ private:
   std::set<RoleId> absent_;
   uint64_t forming_since_ms_ = 0;
   std::set<RoleId> awaiting_seal_;
-  std::set<RoleId> dead_; ///< absent, with all that they held
+  std::map<RoleId, uint64_t> owes_since_; ///< a seal, of whichever proposal
+  std::set<RoleId> dead_;                 ///< absent, with all that they held
 };
 
 } // namespace troupe

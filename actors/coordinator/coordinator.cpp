@@ -40,10 +40,13 @@ Membership::Options
 membership_options(const Job& job, const EpochPlan& plan,
                    std::function<std::set<RoleId>()> awaited,
                    std::function<bool()> may_begin,
-                   std::function<bool()> starts_roles, const JobHistory* past) {
+                   std::function<bool()> starts_roles,
+                   std::function<uint64_t(RoleId)> silent_ms,
+                   const JobHistory* past) {
   Membership::Options options;
   options.may_begin = std::move(may_begin);
   options.starts_roles = std::move(starts_roles);
+  options.silent_ms = std::move(silent_ms);
   options.awaited = std::move(awaited);
   options.viable = [&plan](const std::set<RoleId>& present) {
     return plan.viable(present);
@@ -128,13 +131,15 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
     reshaping_(reshaping_options(*job_, options_.min_workers),
                epoch_plan_.chains()),
     joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
-    membership_(membership_options(
-                  *job_, epoch_plan_,
-                  [this] { return epoch_plan_.awaited(seals_, known()); },
-                  [this] { return has_readers(); },
-                  [this] { return static_cast<bool>(supervisor_); },
-                  options_.past.get()),
-                clock_.ms()),
+    membership_(
+      membership_options(
+        *job_, epoch_plan_,
+        [this] { return epoch_plan_.awaited(seals_, known()); },
+        [this] { return has_readers(); },
+        [this] { return static_cast<bool>(supervisor_); },
+        [this](RoleId role) { return silence_.silent_ms(role, steady_ms()); },
+        options_.past.get()),
+      clock_.ms()),
     commits_(
       job_->options.virtual_ranks,
       static_cast<uint32_t>(job_->plan.of_kind(job_->plan.owner_kind).size()),
@@ -263,6 +268,7 @@ void CoordinatorState::on_tick() {
   if (gone_) // nobody is there, and nobody awaited
     return;
   begin_without_all();
+  watch_silence(now); // first: a pause of this process is nobody's silence
   perform(membership_.tick(clock_.ms()));
   faults_.tick(now);
   perform(reshaping_.tick(clock_.ms()));
@@ -272,7 +278,6 @@ void CoordinatorState::on_tick() {
     leave_out_unlinked();
     renew("a link has to be made again");
   }
-  watch_silence(now);
   look_at_joining();
   if (course_.is_over())
     return;
