@@ -86,4 +86,12 @@ void StepLedger::reset(uint64_t version) {
   version_ = version;
 }
 
+/// Siblings are added as soon as both are there, so that of four neighbours one
+/// sum waits at most; of the last four to come, two sums become one.
+uint64_t max_sums_at_once(uint64_t nodes) {
+  if (nodes < 4)
+    return nodes > 0 ? nodes - 1 : 0;
+  return (nodes + 3) / 4 + 2;
+}
+
 } // namespace troupe

@@ -58,4 +58,9 @@ private:
   std::vector<RankRange> held_;
 };
 
+/// Sums that an owner has of a slice at once, at most, while so many nodes are
+/// pushed, in any order: those that wait for another one, two that are added,
+/// and what they make.
+uint64_t max_sums_at_once(uint64_t nodes);
+
 } // namespace troupe

@@ -11,6 +11,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/engine/listing.hpp"
 #include "kernels/engine/stage_replica.hpp"
+#include "strategies/step_ledger.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -50,8 +51,27 @@ MemoryNeed need_of_worker(const Job& job, RoleId role) {
   return need;
 }
 
+/// Nodes of the tree that are pushed of each slice in a step.
+uint64_t pushed_nodes(const Job& job) {
+  const auto& plan = job.plan;
+  const auto parts =
+    plan.served ? plan.served->data
+                : static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size());
+  uint64_t nodes = 0;
+  for (uint32_t part = 0; part < parts; ++part)
+    nodes += maximal_nodes(ranks_of_worker(part, parts, plan.virtual_ranks),
+                           plan.virtual_ranks)
+               .size();
+  return nodes;
+}
+
+/// Of a step that waits for all of them; what is added is in the memory of who
+/// pushes, or a message.
 MemoryNeed need_of_shard(const Job& job, RoleId role) {
   const uint64_t slots = state_slots(job.options.rule.kind);
+  const auto sums = job.plan.synchronisation == Synchronisation::sync
+                      ? max_sums_at_once(pushed_nodes(job))
+                      : 0;
   MemoryNeed need{role, 0, 0, 0};
   for (const auto& slice : job.plan.slices) {
     const auto replicas = job.plan.on_shards(slice.id)
@@ -60,6 +80,8 @@ MemoryNeed need_of_shard(const Job& job, RoleId role) {
     if (std::ranges::find(replicas, role.index) == replicas.end())
       continue;
     need.variables += 2 * (1 + slots) * slice.count * sizeof(float);
+    if (replicas.front() == role.index && !slice.sparse())
+      need.gradients += sums * slice.count * sizeof(float);
     if (slice.sparse() && has_all_rows(job, slice))
       need.variables += (1 + slots) * slice.bytes();
   }
@@ -114,18 +136,22 @@ std::vector<MemoryNeed> needs_of_stages(const Job& job, bool with_steps) {
   return needs;
 }
 
-/// Two banks of what it keeps, if no shard does, a copy to compute with, and
-/// the sums of its gradients.
+/// Two banks of what it keeps, if no shard does, a copy to compute with, the
+/// sums of its gradients, and copies of what it pushes.
 MemoryNeed need_of_member(const Job& job, const RolePlan& member,
                           bool with_step) {
   const uint64_t states = 1 + state_slots(job.options.rule.kind);
   const auto sums = sums_of_step(job.options);
   const RoleParts parts{job, member.role};
   uint64_t kept = 0;
-  if (job.plan.keeps(member.role))
-    for (auto id : member.slices)
-      kept += job.plan.slices[id].count;
-  MemoryNeed need{member.role, 2 * states * kept * sizeof(float), 0, 0};
+  uint64_t shown = 0;
+  for (auto id : member.slices) {
+    const auto count = job.plan.slices[id].count;
+    kept += job.plan.keeps(member.role) ? count : 0;
+    shown += job.plan.shows(member.role, id) ? count : 0;
+  }
+  MemoryNeed need{member.role, 2 * states * kept * sizeof(float),
+                  copies_for_shards(job.options) * shown * sizeof(float), 0};
   for (uint32_t chunk = 0; chunk < parts.chunks().size(); ++chunk) {
     const auto& part = parts.chunks()[chunk].part;
     const uint64_t flat = Layout{job.graph, part.parameters}.total;

@@ -17,12 +17,9 @@ uint64_t max_nodes(const Mesh& mesh, uint32_t virtual_ranks) {
   return most;
 }
 
-/// What there is of a gradient beside its leaves: where pipelines sum it, all
-/// of it; where shards do, the copies of nodes that they read.
-uint64_t sums_for_others(const JobOptions& options) {
-  const auto mesh = mesh_of(options);
-  return has_served_stages(options) ? max_nodes(mesh, options.virtual_ranks)
-                                    : (mesh.data > 1 ? 1 : 0);
+/// Whether there is a gradient of all pipelines beside its leaves.
+uint64_t whole_gradients(const JobOptions& options) {
+  return mesh_of(options).data > 1 && !has_served_stages(options) ? 1 : 0;
 }
 
 } // namespace
@@ -33,7 +30,13 @@ uint64_t sums_of_step(const JobOptions& options) {
   const auto waiting =
     std::max<uint64_t>(std::bit_width(micro_batches(options)),
                        max_nodes(mesh_of(options), options.virtual_ranks));
-  return 1 + waiting + sums_for_others(options);
+  return 1 + waiting + whole_gradients(options);
+}
+
+uint64_t copies_for_shards(const JobOptions& options) {
+  return has_served_stages(options)
+           ? max_nodes(mesh_of(options), options.virtual_ranks)
+           : 0;
 }
 
 StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
@@ -44,7 +47,8 @@ StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
              : 2 * (1 + state_slots(options.rule.kind))),
     sums_(sums_of_step(options)),
     sums_at_once_(std::max<uint64_t>(sums_, micro_batches(options)
-                                              + sums_for_others(options))) {
+                                              + whole_gradients(options))),
+    copies_(copies_for_shards(options)) {
   const auto shape = pipeline_shape(options, micro_batches(options));
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
     options_.push_back(stage_options(options, graph, part, rows,
@@ -75,8 +79,8 @@ StageMemory::Bytes StageMemory::of(uint32_t part, OpRange ops, bool with_step) {
   const auto& found = known(ops);
   Bytes bytes;
   bytes.variables = (banks_ * found.kept + found.flat) * sizeof(float);
-  bytes.gradients = (found.at_once ? sums_at_once_ : sums_) * found.flat
-                    * sizeof(float);
+  const auto sums = found.at_once ? sums_at_once_ : sums_;
+  bytes.gradients = (sums * found.flat + copies_ * found.kept) * sizeof(float);
   if (with_step)
     bytes.step = activations_->bytes(found.part, options_[part]);
   return bytes;

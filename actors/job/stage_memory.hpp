@@ -13,9 +13,11 @@
 namespace troupe {
 
 /// Gradients that a stage, or a tensor member, has of its part at once in a
-/// step: the one that is made, those that wait to be added, and what there is
-/// for others.
+/// step: the one that is made, those that wait to be added and, where pipelines
+/// sum them, all of it.
 uint64_t sums_of_step(const JobOptions& options);
+/// Copies of what a stage, or a tensor member, pushes, which shards read.
+uint64_t copies_for_shards(const JobOptions& options);
 
 /// What stages take for parts of a model, wherever it is cut: as much as they
 /// allocate. Used by one thread at a time; the graph outlives it.
@@ -52,6 +54,7 @@ private:
                           ///< it and its slots; 0: shards keep them
   uint64_t sums_;         ///< gradients that a step has at once
   uint64_t sums_at_once_; ///< the same of a part whose passes stop for all
+  uint64_t copies_;       ///< of the gradient of what it pulls, for shards
   std::vector<StageOptions> options_; ///< by part
   std::unique_ptr<PartMemory> activations_;
   std::map<std::pair<uint32_t, uint32_t>, Known> parts_;

@@ -98,42 +98,41 @@ void SplitSteps::take(uint32_t slice, const TensorView& values) {
 /// Copied, as the memory of the tree is used again while owners may read.
 SplitSteps::ToPush SplitSteps::sums_to_push() const {
   ToPush out;
-  struct Sum {
-    RankRange node;
-    std::vector<TensorView> of_chunks; ///< empty: the node has no samples
-  };
-  std::vector<Sum> sums;
-  for (auto node : maximal_nodes(own_ranks(), job_.options.virtual_ranks)) {
-    auto& sum = sums.emplace_back(Sum{node, {}});
-    bool filled = false;
-    for (auto rank = node.lo; rank < node.hi; ++rank)
-      filled = filled || rows_of(rank) > 0;
-    for (size_t chunk = 0; filled && chunk < chunks_.size(); ++chunk) {
-      const auto count = chunks_[chunk].layout.total;
-      const auto* values = chunks_[chunk].sums.sum(node);
-      if (!all_finite(values, count)) {
+  const auto nodes = maximal_nodes(own_ranks(), job_.options.virtual_ranks);
+  for (auto node : nodes)
+    for (const auto& chunk : chunks_)
+      if (has_samples(node)
+          && !all_finite(chunk.sums.sum(node), chunk.layout.total)) {
         out.trouble = not_finite();
         return out;
       }
-      auto memory = lent_floats(context_, count);
-      std::copy_n(values, count, memory.get());
-      const auto* first = memory.get();
-      sum.of_chunks.emplace_back(std::move(memory), first, count);
-    }
-  }
   for (auto id : slices_) {
     if (!shows(id))
       continue;
     const auto& slice = job_.plan.slices[id];
-    const auto chunk = chunk_of_.at(id);
-    const auto place = chunks_[chunk].place_of(slice);
-    for (const auto& sum : sums)
-      out.sums.push_back({id, sum.node,
-                          sum.of_chunks.empty()
-                            ? TensorView{}
-                            : sum.of_chunks[chunk].part(place, slice.count)});
+    for (auto node : nodes)
+      out.sums.push_back({id, node, sum_of(slice, node)});
   }
   return out;
+}
+
+bool SplitSteps::has_samples(RankRange node) const {
+  for (auto rank = node.lo; rank < node.hi; ++rank)
+    if (rows_of(rank) > 0)
+      return true;
+  return false;
+}
+
+/// What a node's gradients sum up to; empty: it has no samples.
+TensorView SplitSteps::sum_of(const Slice& slice, RankRange node) const {
+  if (!has_samples(node))
+    return {};
+  const auto& chunk = chunks_[chunk_of_.at(slice.id)];
+  auto memory = lent_floats(context_, slice.count);
+  std::copy_n(chunk.sums.sum(node) + chunk.place_of(slice), slice.count,
+              memory.get());
+  const auto* first = memory.get();
+  return {std::move(memory), first, slice.count};
 }
 
 std::string SplitSteps::not_finite() const {

@@ -140,6 +140,8 @@ private:
     return mesh_.ranks(mesh_.pipeline_of(context_.role.index),
                        job_.options.virtual_ranks);
   }
+  bool has_samples(RankRange node) const;
+  TensorView sum_of(const Slice& slice, RankRange node) const;
   std::string not_finite() const;
   void load(uint64_t version);
   /// Points an update, or its sums, at a slice as the step finds it.

@@ -79,6 +79,8 @@ class ServedModels(SplitModels):
                      for rule in ("adam", "sgd"))
         for role in adam:
             if role.startswith("ps"):
-                self.assertAlmostEqual(adam[role] / sgd[role], 3, delta=0.2)
+                # Two banks, and one sum of what two groups push.
+                self.assertAlmostEqual(adam[role] / sgd[role], 7 / 3,
+                                       delta=0.15)
             else:
                 self.assertEqual(adam[role], sgd[role], role)

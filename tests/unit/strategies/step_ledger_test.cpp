@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
+#include <set>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 
@@ -236,6 +239,28 @@ BOOST_AUTO_TEST_CASE(a_rollback_forgets_what_was_held) {
   BOOST_TEST((ledger.offer(9, {2, 4}).verdict == Verdict::ahead));
   BOOST_TEST((ledger.offer(5, {0, 4}).verdict == Verdict::accept));
   BOOST_TEST(ledger.complete());
+}
+
+BOOST_AUTO_TEST_CASE(no_order_of_pushes_makes_more_sums_at_once_than_are_said) {
+  for (uint32_t v = 1; v <= 8; ++v) {
+    std::vector<uint32_t> order(v);
+    std::iota(order.begin(), order.end(), 0);
+    size_t most = 0;
+    do {
+      StepLedger ledger{v, 0};
+      std::set<RankRange> sums;
+      for (auto rank : order)
+        for (const auto& [left, right, parent] :
+             ledger.offer(0, {rank, rank + 1}).combines) {
+          sums.insert(parent);
+          most = std::max(most, sums.size());
+          sums.erase(left);
+          sums.erase(right);
+        }
+    } while (std::ranges::next_permutation(order).found);
+    BOOST_TEST(most <= max_sums_at_once(v));
+    BOOST_TEST(most + (v == 5 ? 1 : 0) == max_sums_at_once(v));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
