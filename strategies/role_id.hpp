@@ -27,6 +27,10 @@ constexpr bool is_member_kind(RoleKind kind) {
 constexpr bool has_model_part(RoleKind kind) {
   return kind == RoleKind::stage || kind == RoleKind::tensor;
 }
+/// Whether a role may compute with what shards keep.
+constexpr bool pulls_parameters(RoleKind kind) {
+  return kind == RoleKind::worker || has_model_part(kind);
+}
 /// Whether a role keeps slices that no other of its kind has, in memory that
 /// outlives its process.
 constexpr bool keeps_slices(RoleKind kind) {

@@ -43,6 +43,16 @@ void wait_all(WaitsFor& out, const std::vector<RoleId>& who,
         out.waits.push_back({one, other, what});
 }
 
+/// Takes those out of `roles` that are so; in their order.
+template <class Is>
+std::vector<RoleId> take_those(std::vector<RoleId>& roles, Is is) {
+  const auto found = std::stable_partition(roles.begin(), roles.end(),
+                                           [&](RoleId x) { return !is(x); });
+  std::vector<RoleId> out(found, roles.end());
+  roles.erase(found, roles.end());
+  return out;
+}
+
 /// Returns those whom all wait for.
 std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
   std::vector<RoleId> computing;
@@ -63,14 +73,16 @@ std::vector<RoleId> wait_for_step(const StepView& view, WaitsFor& out) {
     wait_all(out, done, computing, "its gradient");
     return computing;
   }
-  // What a silent worker has computed may not have left it.
+  const auto goes_back = [&](RoleId role) {
+    return std::ranges::find(view.members, role, &Member::role)->goes_back;
+  };
+  // What a silent worker has computed may not have left it; else it is a stage
+  // that is not known to be done.
   if (computing.empty() && !behind.empty()
       && std::ranges::none_of(behind, says_nothing)) {
-    const auto gone =
-      std::stable_partition(done.begin(), done.end(),
-                            [&](RoleId role) { return !says_nothing(role); });
-    computing.assign(gone, done.end());
-    done.erase(gone, done.end());
+    computing = take_those(done, says_nothing);
+    if (computing.empty())
+      computing = take_those(done, goes_back);
   }
   wait_all(out, done, behind, "the next version");
   if (computing.empty())

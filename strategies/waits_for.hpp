@@ -27,14 +27,18 @@ struct StepView {
   struct Member {
     RoleId role;
     bool seals = false;    ///< it has not sealed yet
-    bool computed = false; ///< worker: it has reported its leaves; stage that
-                           ///< pulls: it is the last, and has. Of those
-                           ///< before it nobody knows until the step commits
+    bool computed = false; ///< worker: it has reported its leaves; stage, or
+                           ///< tensor member, that pulls: the last of its
+                           ///< pipeline has
     bool applied = false;  ///< owner of slices: it has the step's outcome
     uint64_t silent_ms = 0;
     bool awaits_samples = false;   ///< worker: readers owe it some
     std::vector<RoleId> readers{}; ///< whom it has asked; empty: nobody yet
-    bool pulls = false;            ///< stage: shards keep what it computes with
+    bool pulls = false; ///< stage, tensor member: shards keep what it computes
+                        ///< with
+    bool goes_back = false; ///< stage before the last: it has passes to do once
+                            ///< that has computed; when those are done is known
+                            ///< with the step's commit
   };
   struct Reader {
     RoleId role;

@@ -8,9 +8,9 @@
 namespace troupe {
 namespace {
 
-/// Errors: empty, where one of them is no phase of such a role.
-std::deque<StepPhase> read_phases(const std::string& text, RoleKind kind) {
-  const auto known = phases_of(kind);
+/// Errors: empty, where one of them is not known.
+std::deque<StepPhase> read_phases(const std::string& text,
+                                  const std::vector<StepPhase>& known) {
   std::deque<StepPhase> phases;
   for (size_t begin = 0; begin <= text.size();) {
     const auto end = std::min(text.find(',', begin), text.size());
@@ -28,9 +28,9 @@ constexpr std::chrono::milliseconds settle_period{500};
 /// What a sync takes that began when the disk was slow.
 constexpr std::chrono::milliseconds slow_settle_period{1'500};
 
-std::string list_of(RoleKind kind) {
+std::string list_of(const std::vector<StepPhase>& phases) {
   std::string out;
-  for (auto phase : phases_of(kind))
+  for (auto phase : phases)
     out += (out.empty() ? "" : ", ") + to_string(phase);
   return out;
 }
@@ -45,10 +45,14 @@ FaultDesk::inject(const InjectFault& fault, const role_actor& actor,
     return caf::make_error(caf::sec::invalid_argument, why);
   };
   const auto role = to_string(fault.role);
-  auto phases = read_phases(fault.phases, fault.role.kind);
+  // Which of them a shard goes through changes with its chains.
+  auto known = phases_of(fault.role.kind);
+  if (fault.role.kind != RoleKind::shard)
+    std::erase_if(known, [&](StepPhase phase) { return !passes(phase); });
+  auto phases = read_phases(fault.phases, known);
   if (phases.empty())
     return refuse(role + " has no phase " + fault.phases + ", but "
-                  + list_of(fault.role.kind));
+                  + list_of(known));
   if (!actor)
     return refuse(role + " is not there");
   if (asked_.contains(fault.role))
@@ -69,11 +73,12 @@ FaultDesk::inject(const InjectFault& fault, const role_actor& actor,
 
 caf::result<Note> FaultDesk::inject_own(const InjectFault& fault,
                                         JobJournal& journal) {
-  const auto phases = read_phases(fault.phases, RoleKind::coordinator);
+  const auto known = phases_of(RoleKind::coordinator);
+  const auto phases = read_phases(fault.phases, known);
   if (phases.size() != 1)
     return caf::make_error(caf::sec::invalid_argument,
                            "the coordinator has no phase " + fault.phases
-                             + ", but " + list_of(RoleKind::coordinator));
+                             + ", but " + list_of(known));
   const auto phase = phases.front();
   if (own_promise_)
     return caf::make_error(caf::sec::invalid_argument,

@@ -123,9 +123,8 @@ StepView CoordinatorState::view_of_step() const {
         member.computed = commits_.has_leaves(step, owned.ranks);
     if (job_->plan.served && has_model_part(role.kind)) {
       member.pulls = true;
-      member.computed = mesh.stage_of(role.index) + 1 == mesh.stages
-                        && commits_.has_leaves(step,
-                                               job_->plan.role(role).ranks);
+      member.goes_back = mesh.stage_of(role.index) + 1 < mesh.stages;
+      member.computed = commits_.has_leaves(step, job_->plan.role(role).ranks);
     }
     if (const auto lacks = lack_samples_.find(role);
         lacks != lack_samples_.end()) {

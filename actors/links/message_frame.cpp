@@ -308,17 +308,23 @@ chain_message_of(const FrameHeader& x, const Fence& fence, TensorView values) {
   }
 }
 
+/// Errors: nothing, where the number of a kind is none's.
+std::optional<RoleId> role_in(const FrameHeader& x) {
+  const RoleId role{static_cast<RoleKind>(x.group), x.part};
+  return static_cast<uint32_t>(role.kind) == x.group ? std::optional{role}
+                                                     : std::nullopt;
+}
+
 } // namespace
 
 std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
   const Fence fence{x.job, x.term, x.epoch};
   switch (message_kind(x.kind).value_or(MessageKind::credit)) {
     case MessageKind::pull: {
-      const RoleId worker{static_cast<RoleKind>(x.group), x.part};
-      if (x.group > static_cast<uint32_t>(RoleKind::tensor)
-          || values.size() != 0)
+      const auto puller = role_in(x);
+      if (!puller || !pulls_parameters(puller->kind) || values.size() != 0)
         return std::nullopt;
-      return Pull{fence, worker, x.step, x.bucket};
+      return Pull{fence, *puller, x.step, x.bucket};
     }
     case MessageKind::pulled:
       return Pulled{fence, x.step, x.bucket, std::move(values)};
@@ -333,16 +339,18 @@ std::optional<LinkMessage> message_of(const FrameHeader& x, TensorView values) {
                        std::move(values),
                        std::bit_cast<float>(x.part)};
     case MessageKind::row_pull: {
-      const RoleId worker{static_cast<RoleKind>(x.group), x.part};
-      if (x.group > static_cast<uint32_t>(RoleKind::evaluator))
+      const auto puller = role_in(x);
+      if (!puller
+          || (puller->kind != RoleKind::worker
+              && puller->kind != RoleKind::evaluator))
         return std::nullopt;
-      return RowPull{fence, worker, x.step, x.bucket, std::move(values)};
+      return RowPull{fence, *puller, x.step, x.bucket, std::move(values)};
     }
     case MessageKind::rows_wanted: {
-      const RoleId worker{static_cast<RoleKind>(x.group), x.part};
-      if (worker.kind != RoleKind::worker)
+      const auto worker = role_in(x);
+      if (!worker || worker->kind != RoleKind::worker)
         return std::nullopt;
-      return RowsWanted{fence, worker, x.opaque, x.step, std::move(values)};
+      return RowsWanted{fence, *worker, x.opaque, x.step, std::move(values)};
     }
     case MessageKind::rows_served:
       return RowsServed{fence, x.opaque, x.begin, std::move(values)};

@@ -56,6 +56,51 @@ BOOST_AUTO_TEST_CASE(a_stage_that_pulls_computes_and_keeps_nothing) {
   BOOST_TEST(found.reason == "stage:1 computes");
 }
 
+namespace {
+
+/// Two pipelines of two stages of two tensor members each, and a shard: their
+/// last ones have reported.
+StepView meshed() {
+  auto view = served();
+  const auto shard = view.members.back();
+  view.members.clear();
+  for (uint32_t i = 0; i < 8; ++i) {
+    StepView::Member member;
+    member.role = {RoleKind::tensor, i};
+    member.silent_ms = 100;
+    member.pulls = member.computed = true;
+    member.goes_back = i % 4 < 2;
+    view.members.push_back(member);
+  }
+  view.members.push_back(shard);
+  return view;
+}
+
+} // namespace
+
+// Symptom: of a member of a last stage that was stopped before it had pushed,
+// all members of the stages before were named; and where one pipeline was late,
+// stages of all.
+BOOST_AUTO_TEST_CASE(a_late_one_among_pipelines_of_tensor_members_is_named) {
+  auto view = meshed();
+  BOOST_TEST(waits_for(view).reason
+             == "tensor:0 computes, tensor:1 computes, tensor:4 computes, "
+                "tensor:5 computes");
+  view.members[6].silent_ms = 3'050;
+  BOOST_TEST(waits_for(view).reason == "tensor:6 is silent for 3.0 s");
+  view.members[6].silent_ms = 100;
+  view.members[1].silent_ms = 3'050;
+  BOOST_TEST(waits_for(view).reason == "tensor:1 is silent for 3.0 s");
+  view.members[1].silent_ms = 100;
+  for (uint32_t i = 0; i < 4; ++i)
+    view.members[i].computed = false;
+  BOOST_TEST(waits_for(view).reason
+             == "tensor:0 computes, tensor:1 computes, tensor:2 computes, "
+                "tensor:3 computes");
+  view.members[2].silent_ms = 3'050;
+  BOOST_TEST(waits_for(view).reason == "tensor:2 is silent for 3.0 s");
+}
+
 BOOST_AUTO_TEST_CASE(a_step_as_long_as_usual_has_waits_and_no_culprit) {
   auto view = served();
   view.usual_ms = 1'000;

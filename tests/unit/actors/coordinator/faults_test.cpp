@@ -15,7 +15,9 @@ BOOST_AUTO_TEST_SUITE(coordinator_faults)
 namespace {
 
 /// What a coordinator answers that has not begun.
-std::string answer(bool allow_faults) {
+std::string
+answer(bool allow_faults,
+       const InjectFault& fault = {{RoleKind::coordinator, 0}, "push"}) {
   RunOptions options;
   options.job = test::small_job();
   options.allow_faults = allow_faults;
@@ -26,9 +28,7 @@ std::string answer(bool allow_faults) {
   const auto coordinator = start_coordinator(
     system, options, data, {nullptr, nullptr, make_job_id(), 1}, options.began);
   std::string said;
-  self
-    ->request(coordinator.actor, std::chrono::seconds{20},
-              InjectFault{{RoleKind::coordinator, 0}, "push"})
+  self->request(coordinator.actor, std::chrono::seconds{20}, fault)
     .receive([&](const Note& x) { said = x.line; },
              [&](const caf::error& why) { said = caf::to_string(why); });
   caf::anon_send_exit(coordinator.actor, caf::exit_reason::user_shutdown);
@@ -40,6 +40,17 @@ std::string answer(bool allow_faults) {
 BOOST_AUTO_TEST_CASE(faults_are_obeyed_only_where_the_run_was_started_so) {
   BOOST_TEST(answer(false).find("--allow-faults") != std::string::npos);
   BOOST_TEST(answer(true).find("--allow-faults") == std::string::npos);
+}
+
+// Symptom: a worker without shards was said not to pull "as its chains stand",
+// and a stage, too.
+BOOST_AUTO_TEST_CASE(phases_that_a_role_never_goes_through_are_not_its_own) {
+  const auto said = answer(true, {{RoleKind::worker, 0}, "pull"});
+  BOOST_TEST(said.find(
+               "worker:0 has no phase pull, but at-once, compute, push, "
+               "reduce, seal")
+               != std::string::npos,
+             said);
 }
 
 BOOST_AUTO_TEST_CASE(a_role_that_was_not_started_so_arms_nothing) {

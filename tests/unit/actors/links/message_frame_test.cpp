@@ -110,10 +110,23 @@ BOOST_AUTO_TEST_CASE(a_header_of_no_message_gives_none) {
   auto header = header_of(Pull{{1, 1, 1}, {RoleKind::worker, 7}, 9});
   header.group = 99; // no kind of role
   BOOST_TEST(!message_of(header, {}));
+  for (auto group :
+       {1u << 8, 1u + (1u << 8)}) { // more than a kind has room for
+    header.group = group;
+    BOOST_TEST(!message_of(header, {}));
+  }
+  for (auto kind : {RoleKind::coordinator, RoleKind::shard, RoleKind::evaluator,
+                    RoleKind::reader}) { // they pull no parameters
+    header.group = static_cast<uint32_t>(kind);
+    BOOST_TEST(!message_of(header, {}));
+  }
   header.group = 1;
   BOOST_TEST(message_of(header, {}).has_value());
   BOOST_TEST(!message_of(header, numbered(1, 1)));
   BOOST_TEST(!message_of(credit_header(5), {}));
+  auto rows = header_of(RowPull{{1, 1, 1}, {RoleKind::worker, 7}, 9, 4, {}});
+  rows.group = static_cast<uint32_t>(RoleKind::shard);
+  BOOST_TEST(!message_of(rows, {}));
   header.kind = FrameKind::sum;
   BOOST_TEST(!message_of(header, {}));
 }
