@@ -58,7 +58,7 @@ void CoordinatorState::on(const caf::down_msg& down) {
 
 void CoordinatorState::on(const RoleDied& died) {
   metrics_.restarts.add();
-  watch_.restarted(died.role);
+  watch_.restarted(died.role, died.left);
   journal_.restarted(died.role, died.how);
   note(died.how);
   if (auto known = present_.find(died.role);

@@ -25,15 +25,18 @@ MetricSample gauge(const MetricDescription& metric, MetricLabels labels,
 
 } // namespace
 
-void CoordinatorWatch::restarted(RoleId role) {
+void CoordinatorWatch::restarted(RoleId role, uint32_t left) {
   ++restarts_[role];
-  budget_.died(role, {});
+  left_ = left;
 }
 
 void CoordinatorWatch::committed(uint64_t step, double seconds) {
   constexpr double weight = 0.1; // of the newest step
   usual_ms_ += weight * (1e3 * seconds - usual_ms_);
-  budget_.committed(step);
+  if (step < committed_steps_) // done again, which gives nothing back
+    return;
+  committed_steps_ = step + 1;
+  left_ = allowed_;
 }
 
 std::string CoordinatorWatch::look(WaitsFor waits, uint64_t step) {
@@ -56,8 +59,8 @@ void CoordinatorWatch::show_supervision(
              {"supervisor", by_hand.contains(role) ? "" : "role supervisor"}},
             count == restarts_.end() ? 0 : count->second));
   }
-  samples.push_back(gauge(metrics::restarts_left, {}, budget_.left()));
-  samples.push_back(gauge(metrics::restarts_allowed, {}, budget_.budget()));
+  samples.push_back(gauge(metrics::restarts_left, {}, left_));
+  samples.push_back(gauge(metrics::restarts_allowed, {}, allowed_));
 }
 
 void CoordinatorWatch::show_members(size_t present, size_t absent,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/wire/messages.hpp"
-#include "strategies/restart_budget.hpp"
+#include "strategies/role_id.hpp"
 #include "strategies/waits_for.hpp"
 
 #include <cstdint>
@@ -16,10 +16,11 @@ namespace troupe {
 /// status`): who starts whom again and how often it may, who waits for whom.
 class CoordinatorWatch {
 public:
-  explicit CoordinatorWatch(uint32_t restarts) : budget_(restarts) {}
+  explicit CoordinatorWatch(uint32_t restarts)
+    : allowed_(restarts), left_(restarts) {}
 
-  /// The role supervisor has started it again.
-  void restarted(RoleId role);
+  /// The role supervisor has started it again, and may so many times more.
+  void restarted(RoleId role, uint32_t left);
   /// Step `step` is; it took so long.
   void committed(uint64_t step, double seconds);
 
@@ -45,7 +46,9 @@ public:
 private:
   static constexpr uint64_t ticks_a_look = 10;
 
-  RestartBudget budget_; ///< as the supervisor's
+  uint32_t allowed_;             ///< restarts that a committed step gives back
+  uint32_t left_;                ///< of those, as the supervisor said last
+  uint64_t committed_steps_ = 0; ///< newest committed step + 1
   std::map<RoleId, uint32_t> restarts_;
   double usual_ms_ = 0; ///< that a step takes, smoothed
   WaitsFor waits_;

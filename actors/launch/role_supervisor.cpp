@@ -360,10 +360,10 @@ private:
       end_run(verdict.reason);
       return;
     }
-    after(verdict.delay_ms, [this, &kept, role, reason = verdict.reason] {
+    after(verdict.delay_ms, [this, &kept, role, verdict] {
       try {
         kept.restart();
-        tell_of_death({role, reason});
+        tell_of_death({role, verdict.reason, {}, 0, verdict.left});
       } catch (const std::exception& failure) {
         end_run(failure.what());
       }
@@ -423,6 +423,7 @@ private:
       return;
     }
     known.how = verdict.reason;
+    known.left = verdict.left;
     tell_of_death(known);
     if (options_.paired) {
       known.role.kind = RoleKind::shard;

@@ -264,8 +264,9 @@ void Cluster::ended(RoleId role, uint32_t process, const std::string& how) {
       return;
     }
     if (scenario_.hosts == 0)
-      runtime_.send(supervisor_, to_coordinator_,
-                    letter(RoleDied{role, verdict.reason}));
+      runtime_.send(
+        supervisor_, to_coordinator_,
+        letter(RoleDied{role, verdict.reason, {}, 0, verdict.left}));
     if (leaving_.contains(role))
       forget(role);
     else if (!over_)

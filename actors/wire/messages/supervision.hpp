@@ -48,6 +48,7 @@ struct RoleDied {
   std::string how;
   std::string host{}; ///< of the process that died, as in Hello
   uint32_t process = 0;
+  uint32_t left = 0; ///< restarts that may follow without a committed step
 };
 /// Tells supervisors that a member is left out: end it and start another.
 struct ReplaceRole {
@@ -123,7 +124,7 @@ bool inspect(Inspector& f, Detach& x) {
   return f.object(x).fields();
 }
 TROUPE_INSPECT(RoleDied, TROUPE_FIELD(role), TROUPE_FIELD(how),
-               TROUPE_FIELD(host), TROUPE_FIELD(process))
+               TROUPE_FIELD(host), TROUPE_FIELD(process), TROUPE_FIELD(left))
 TROUPE_INSPECT(ReplaceRole, TROUPE_FIELD(role), TROUPE_FIELD(reason))
 TROUPE_INSPECT(GiveUp, TROUPE_FIELD(line))
 TROUPE_INSPECT(RoleGone, TROUPE_FIELD(role), TROUPE_FIELD(how))

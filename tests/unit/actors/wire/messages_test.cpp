@@ -269,6 +269,7 @@ BOOST_AUTO_TEST_CASE(every_wire_type_of_an_end_arrives_as_it_was_sent) {
   BOOST_TEST(round_trip(RoleDied{worker_1, "signal 9"}).how == "signal 9");
   BOOST_TEST(round_trip(RoleDied{worker_1, "x", "h", 9}).host == "h");
   BOOST_TEST(round_trip(RoleDied{worker_1, "x", "h", 9}).process == 9u);
+  BOOST_TEST(round_trip(RoleDied{worker_1, "x", "h", 9, 4}).left == 4u);
   BOOST_TEST(round_trip(ReplaceRole{worker_1, "silent"}).reason == "silent");
   BOOST_TEST(round_trip(GiveUp{"no"}).line == "no");
   BOOST_TEST(round_trip(RoleGone{worker_1, "dead"}).how == "dead");
