@@ -132,7 +132,7 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
   if (places.empty())
     throw InputError("address " + address + ": expected HOST:PORT");
   const auto began = Clock::now();
-  const auto deadline = began + std::chrono::milliseconds{deadline_ms};
+  auto deadline = began + std::chrono::milliseconds{deadline_ms};
   caf::scoped_actor self{system};
   GrowingRest rest;
   std::random_device draw;
@@ -143,6 +143,8 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
       return made.found;
     if (waiting.over && waiting.over())
       return nullptr;
+    if (waiting.comes && made.reach.kind == ReachKind::not_listening)
+      deadline = Clock::now() + std::chrono::milliseconds{deadline_ms};
     hopeless = made.reach.hopeless() ? hopeless + 1 : 0;
     const bool in_vain = !waiting.credentials.folder.empty()
                          && hopeless >= places.size();

@@ -53,6 +53,9 @@ struct Waiting {
   std::function<void(const std::string& line)> tell{};
   /// Asked after each try in vain; true: nobody will come any more.
   std::function<bool()> over{};
+  /// The coordinator is on its way where nobody listens, as one that reads its
+  /// data: whoever started this one ends it else. That time does not count.
+  bool comes = false;
 };
 
 /// Connects to the actor at HOST:PORT, or at the first of several with commas

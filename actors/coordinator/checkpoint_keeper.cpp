@@ -144,8 +144,9 @@ void refuse_checkpoint_itself(const std::string& named) {
 } // namespace
 
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
-                                  bool restarted) {
+                                  Starting starting) {
   CheckpointStart start;
+  const bool restarted = starting == Starting::follows;
   if (options.dir.empty())
     return start;
   if (!restarted)
@@ -162,13 +163,14 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
   const auto dir = std::filesystem::absolute(options.dir).string();
   if (!options.resume && !restarted) {
     const auto found = find_checkpoints(dir);
-    if (!found.empty())
+    if (found.empty())
+      return start;
+    if (starting != Starting::again || found.front().step > 0)
       throw InputError("--checkpoint-dir " + options.dir
                        + ": holds checkpoints, the newest of step "
                        + std::to_string(found.front().step)
                        + "; add --resume to go on from it, remove the folder "
                          "to begin anew, or name another");
-    return start;
   }
   std::unique_ptr<CheckpointReader> newest;
   try {

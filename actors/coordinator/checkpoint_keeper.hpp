@@ -9,6 +9,7 @@
 #include "strategies/checkpoint_schedule.hpp"
 #include "strategies/consistency.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,13 +26,20 @@ struct CheckpointStart {
   std::vector<DamagedCheckpoint> damaged;
 };
 
+/// Whose are checkpoints that nobody said to go on from.
+enum class Starting : uint8_t {
+  anew,    ///< a run: of another one
+  again,   ///< a run whose start before ended as it wrote its initial weights:
+           ///< that of step 0 is its own
+  follows, ///< a coordinator that takes over a run under way: of that one
+};
+
 /// Takes the folder, and finds what the run begins with.
 /// Errors: InputError (the folder cannot be used, another run uses it, it holds
-/// checkpoints and `resume` is not set; one cannot be read; all are damaged and
-/// `fresh` is not set). `restarted`: this coordinator takes over a run under
-/// way, whose checkpoints those are.
+/// checkpoints of another one and `resume` is not set; one cannot be read; all
+/// are damaged and `fresh` is not set).
 CheckpointStart start_checkpoints(const CheckpointOptions& options,
-                                  bool restarted = false);
+                                  Starting starting = Starting::anew);
 
 /// Renames the damaged ones, and notes them first: once the start is not
 /// refused any more.

@@ -122,6 +122,8 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     history.address = body.at("coordinator");
     history.metrics_address = body.at("metrics");
     history.resume_from = body.at("resume_from");
+  } else if (kind == "initial") {
+    history.wrote_initial = true;
   } else if (kind == "layout") {
     history.layout = event.body;
   } else if (kind == "epoch") {
@@ -194,11 +196,11 @@ JobHistory read_history(const std::vector<JournalEvent>& events) {
 }
 
 std::vector<std::string> journal_kinds() {
-  return {"coordinator", "job",   "layout",      "address",  "epoch",
-          "commits",     "death", "recovery",    "rollback", "restart",
-          "joined",      "left",  "consistency", "change",   "evaluation",
-          "fault",       "over",  "disk",        "revoked",  "token",
-          "replan"};
+  return {"coordinator", "job",    "layout",      "address",  "epoch",
+          "commits",     "death",  "recovery",    "rollback", "restart",
+          "joined",      "left",   "consistency", "change",   "evaluation",
+          "fault",       "over",   "disk",        "revoked",  "token",
+          "replan",      "initial"};
 }
 
 } // namespace troupe

@@ -53,6 +53,10 @@ void JobJournal::job(uint64_t job, const std::string& asked) {
   write("job", {{"job", job}, {"asked", asked}});
 }
 
+void JobJournal::initial(std::function<void()> synced) {
+  write("initial", Json::object(), std::move(synced));
+}
+
 void JobJournal::address(const std::string& coordinator,
                          const std::string& metrics,
                          const std::string& resume_from) {

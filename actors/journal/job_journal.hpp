@@ -43,6 +43,7 @@ struct ReplanRow {
 ///
 ///   coordinator a coordinator has begun; its term is the event's
 ///   job         the job and what was asked for
+///   initial     the initial weights are about to be the first checkpoint
 ///   address     where this coordinator listens; before it, layout: of stages
 ///   epoch       decided: nobody is told before it is synced
 ///   commits     history: several steps at once, with the counts so far
@@ -69,6 +70,7 @@ public:
 
   void began(bool again, std::function<void()> synced);
   void job(uint64_t job, const std::string& asked);
+  void initial(std::function<void()> synced);
   void address(const std::string& coordinator, const std::string& metrics,
                const std::string& resume_from);
   /// The coordinator that follows lays the job out so. Calls synced() as

@@ -133,7 +133,10 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
   const auto& past = journal.past;
-  auto checkpoints = start_checkpoints(options.checkpoints, past != nullptr);
+  const auto starting = past                    ? Starting::follows
+                        : journal.wrote_initial ? Starting::again
+                                                : Starting::anew;
+  auto checkpoints = start_checkpoints(options.checkpoints, starting);
   started.lock = checkpoints.lock;
   // One that follows goes on where the first one began.
   wanted.resume_from = past ? past->resume_from : checkpoints.resume_from;
@@ -147,6 +150,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
       !past && !initial.empty() && !started.job->beginning) {
     auto begun = started.job->options;
     keep_damaged_aside(checkpoints); // one may have the name that it writes
+    journal.writes_initial();
     begun.resume_from = write_initial_weights(*started.job, options.checkpoints,
                                               fingerprint);
     started.job = std::make_shared<const Job>(std::move(begun), *data.train);

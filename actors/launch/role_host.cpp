@@ -519,6 +519,7 @@ void run_role_process(const RoleProcessOptions& asked) {
   Waiting waiting;
   const auto name = process_name(options);
   waiting.credentials = load_credentials(options.certificates, name);
+  waiting.comes = !options.by_hand;
   waiting.tell = [name](const std::string& line) {
     std::cout << to_string(name) + ": " + line + '\n' << std::flush;
   };

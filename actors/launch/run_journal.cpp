@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <system_error>
 #include <utility>
@@ -49,6 +50,7 @@ void read_past(RunJournal& run, const std::string& where,
   }
   if (past.job == 0)
     throw InputError(where + ": it names no job; remove it");
+  run.wrote_initial = past.wrote_initial && past.asked == asked;
   if (past.address.empty())
     return;
   check_asked(where, anew, past.asked, asked);
@@ -61,18 +63,27 @@ put_into(const std::shared_ptr<NoteQueue>& notes) {
   return [notes](const std::string& line) { notes->put(line); };
 }
 
-/// A coordinator begins, in a term that is synced before this returns.
+/// `write` is given what to call once that is synced, and this waits for it.
 /// Errors: InputError where it cannot be, in time.
-void begin(const RunJournal& run, const std::string& asked) {
-  JobJournal journal{run.sink, run.term};
+template <class Write>
+void write_synced(const Write& write) {
   auto synced = std::make_shared<std::promise<void>>();
-  if (!run.past)
-    journal.job(run.job, asked);
-  journal.began(run.past != nullptr, [synced] { synced->set_value(); });
+  write([synced] { synced->set_value(); });
   if (synced->get_future().wait_for(sync_deadline) != std::future_status::ready)
     throw InputError("the journal was not synced within "
                      + std::to_string(sync_deadline.count())
                      + " s: is a majority of voters reachable?");
+}
+
+/// A coordinator begins, in a term that is synced before this returns.
+/// Errors: InputError where it cannot be, in time.
+void begin(const RunJournal& run, const std::string& asked) {
+  JobJournal journal{run.sink, run.term};
+  if (!run.past)
+    journal.job(run.job, asked);
+  write_synced([&](std::function<void()> synced) {
+    journal.began(run.past != nullptr, std::move(synced));
+  });
 }
 
 } // namespace
@@ -89,6 +100,12 @@ void RunJournal::listens(const std::string& address, const std::string& metrics,
   if (const auto layout = kept_layout(job); !layout.empty() && !past)
     journal.note("layout", nlohmann::json::parse(layout));
   journal.address(address, metrics, job.resume_from);
+}
+
+void RunJournal::writes_initial() const {
+  JobJournal journal{sink, term};
+  write_synced(
+    [&](std::function<void()> synced) { journal.initial(std::move(synced)); });
 }
 
 void RunJournal::take_back() {

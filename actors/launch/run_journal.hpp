@@ -26,6 +26,14 @@ struct RunJournal {
   /// Says that it cannot be written, or can again.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
   std::string made = {}; ///< the file, where there was none before
+  /// A start before was about to write the initial weights as the run's first
+  /// checkpoint, and ended before it listened.
+  bool wrote_initial = false;
+
+  /// Writes down that the initial weights are about to be written so; it is
+  /// synced before this returns.
+  /// Errors: InputError where it cannot be, in time.
+  void writes_initial() const;
 
   /// Writes down that the coordinator listens there, and what the job began
   /// with: the checkpoint, or none, and the layout.

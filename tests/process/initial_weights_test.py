@@ -22,6 +22,8 @@ WORLDS = [["--strategy", "one_device"],
           ["--strategy", "pipeline", "--stages", "2"], SERVED,
           [*SERVED, "--chain", "2", "--in-process", "--partitioner",
            "max_size:4096"]]
+FAULTY_DISK = os.path.abspath(os.path.join(
+    os.path.dirname(TROUPE), "..", "tests", "libfaulty_disk.so"))
 DIGESTS = ("weights_sha256", "state_sha256")
 
 
@@ -81,6 +83,27 @@ class InitialWeights(unittest.TestCase):
         found = self.train(*kept, *SERVED, *words, *steps, "--resume")
         self.assertEqual(found["resumed_from"]["step"], newest)
         undisturbed = self.begin("undisturbed", *words, *steps)
+        for name in DIGESTS:
+            self.assertEqual(found[name], undisturbed[name])
+
+    def test_a_coordinator_that_dies_once_they_are_a_checkpoint_goes_on(self):
+        """It was refused, as there was one in the folder."""
+        kept, slow = self.path("kept"), self.path("slow")
+        with open(slow, "w"):
+            pass
+        with Run(*JOB, *SERVED, "--steps", "15", "--checkpoint-dir", kept,
+                 "--initial-weights", self.file,
+                 environment={"LD_PRELOAD": FAULTY_DISK, "FAULT_DIR": kept,
+                              "FAULT_HOW": "slow", "FAULT_MS": "1500",
+                              "FAULT_WHILE": slow}) as run:
+            wait_for(lambda: checkpoint_steps(kept) == [0], "the first one")
+            run.kill("coordinator")
+            os.remove(slow)
+            found = run.finish()
+            self.assertRegex(run.output(), r"(?s)\A((?!coordinator: ).)*"
+                             r"coordinator died \(signal 9 \(Killed\)\): restart "
+                             r"1 of 5\n")
+        undisturbed = self.begin("undisturbed", *SERVED, "--steps", "15")
         for name in DIGESTS:
             self.assertEqual(found[name], undisturbed[name])
 

@@ -7,11 +7,13 @@
 #include "actors/sockets/addresses.hpp"
 #include "actors/sockets/descriptor.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/steady_clock.hpp"
 #include "tests/unit/actors/job_certificates.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <vector>
 
 using namespace troupe;
@@ -130,6 +132,28 @@ BOOST_AUTO_TEST_CASE(who_waits_for_an_answer_makes_no_second_connection) {
   BOOST_TEST(silent.connections() == 2u);
   BOOST_REQUIRE(told.size() == 1u);
   BOOST_TEST(is_in("does not answer", told.front()));
+}
+
+// Symptom: a role that was started again while the coordinator read its data
+// gave up after half a minute, and spent a restart.
+BOOST_AUTO_TEST_CASE(
+  who_knows_that_a_coordinator_comes_waits_until_it_listens) {
+  ActorConfig config{test::job("own", test::worker(0))};
+  caf::actor_system system{config};
+  const auto address = [] {
+    const SilentListener listener; // it is gone when this returns
+    return listener.address;
+  }();
+  Waiting waiting{config.tls()->credentials()};
+  constexpr uint64_t deadline_ms = 200;
+  BOOST_CHECK_THROW(connect(system, address, deadline_ms, waiting), InputError);
+  const auto began = SteadyClock::now();
+  waiting.over = [&] {
+    return SteadyClock::now() - began
+           > std::chrono::milliseconds{4 * deadline_ms};
+  };
+  waiting.comes = true;
+  BOOST_TEST(!connect(system, address, deadline_ms, waiting)); // told so
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -303,10 +303,23 @@ BOOST_AUTO_TEST_CASE(what_came_from_elsewhere_is_left_alone) {
 
 BOOST_AUTO_TEST_CASE(a_coordinator_that_takes_over_goes_on_in_its_folder) {
   const auto job = std::make_shared<const Job>(small_job(), 500);
-  BOOST_TEST(start_checkpoints(options(), true).resume_from.empty());
+  BOOST_TEST(
+    start_checkpoints(options(), Starting::follows).resume_from.empty());
   const auto folder = write(job, sync_snapshot(*job, 4)).folder;
-  BOOST_TEST(start_checkpoints(options(), true).resume_from == folder);
+  BOOST_TEST(start_checkpoints(options(), Starting::follows).resume_from
+             == folder);
   BOOST_CHECK_THROW(start_checkpoints(options()), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_that_ended_as_it_wrote_its_first_one_goes_on) {
+  const auto job = std::make_shared<const Job>(small_job(), 500);
+  BOOST_TEST(start_checkpoints(options(), Starting::again).resume_from.empty());
+  const auto first = write(job, sync_snapshot(*job, 0)).folder;
+  BOOST_TEST(start_checkpoints(options(), Starting::again).resume_from
+             == first);
+  BOOST_CHECK_THROW(start_checkpoints(options()), InputError);
+  write(job, sync_snapshot(*job, 4)); // those of a run that has begun
+  BOOST_CHECK_THROW(start_checkpoints(options(), Starting::again), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_is_no_folder_of_checkpoints) {
