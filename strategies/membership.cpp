@@ -104,13 +104,13 @@ Membership::Actions Membership::renew(std::string cause, uint64_t now_ms) {
 
 Membership::Actions Membership::sealed(RoleId role, uint64_t incarnation,
                                        uint64_t epoch, uint64_t now_ms) {
-  if (state_ != State::sealing || epoch != epoch_)
-    return {};
   auto i = present_.find(role);
-  if (i == present_.end() || i->second != incarnation)
+  if (epoch != epoch_ || i == present_.end() || i->second != incarnation)
+    return {};
+  owes_since_.erase(role); // its pass is over, whoever was lost meanwhile
+  if (state_ != State::sealing)
     return {};
   awaiting_seal_.erase(role);
-  owes_since_.erase(role);
   if (!awaiting_seal_.empty())
     return {};
   if (auto roles = awaited(); !roles.empty()) {

@@ -261,6 +261,7 @@ void CoordinatorState::on_tick() {
   }
   const auto now = Clock::now();
   skip_pause(now);
+  skip_seals(now);
   write_commits();
   if (!observers_.empty())
     for (const auto& from : {options_.journal_notes, options_.notes})

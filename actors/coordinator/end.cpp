@@ -57,6 +57,14 @@ void CoordinatorState::skip_pause(Clock::time_point now) {
     since += pause;
 }
 
+/// Members that end their passes have a deadline of their own.
+void CoordinatorState::skip_seals(Clock::time_point now) {
+  const auto since_last_look = now - std::exchange(looked_, now);
+  if (membership_.state() == Membership::State::sealing && begun_)
+    for (auto* moment : {&touched_, &ending_.stopped})
+      *moment += since_last_look;
+}
+
 void CoordinatorState::pause() {
   paused_.clear();
   for_all(Pause{fence_});

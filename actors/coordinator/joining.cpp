@@ -209,7 +209,7 @@ std::string CoordinatorState::misfit(const Join& join) {
                              return one.first.kind == RoleKind::worker
                                     || has_model_part(one.first.kind);
                            });
-  if (probe_.empty() || is_first) { // whoever was before it has left
+  if (numeric_class_.empty() || is_first) { // whoever was before it has left
     probe_ = join.probe;
     numeric_class_ = join.numeric_class;
   }

@@ -189,6 +189,7 @@ private:
   bool is_ending() const { return course_.is_ending(steps_); }
   bool stops_late(Clock::time_point now) const;
   void skip_pause(Clock::time_point now); ///< Ctrl-Z: no deadline counts it
+  void skip_seals(Clock::time_point now); ///< nor while members end passes
   void pause();
   void on(const Paused& paused);
   void conclude_if_ready();
@@ -262,6 +263,7 @@ private:
   /// Workers that say so, and whom they have asked.
   std::map<RoleId, std::set<RoleId>> lack_samples_;
   Clock::time_point joined_, touched_, shown_; ///< last join, progress, report
+  Clock::time_point looked_ = Clock::now();    ///< tick before
   SilenceWatch silence_;
   uint64_t sign_ms_ = usual_sign_ms; ///< between two signs of life of a process
   supervisor_actor supervisor_;

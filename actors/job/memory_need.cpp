@@ -307,8 +307,8 @@ uint64_t ranks_at_once(const Job& job, const RolePlan& worker,
   if (!is_processor(worker)
       || options.synchronisation == Synchronisation::async) // a lease has one
     return 1;
-  return std::clamp<uint64_t>(options.virtual_ranks / workers, 1,
-                              options.threads_per_device);
+  return std::min<uint64_t>((options.virtual_ranks + workers - 1) / workers,
+                            options.threads_per_device);
 }
 
 /// Room of each worker for what norms over virtual ranks tell the others;

@@ -84,7 +84,7 @@ private:
 
 enum class SnapshotMemory {
   copied,
-  lent, ///< nobody writes to that version any more
+  lent, ///< nobody writes to these arrays any more
 };
 
 /// These slices of a version that is held whole, which `updates` have made.

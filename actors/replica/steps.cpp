@@ -111,6 +111,8 @@ ReducerLayout ReplicaSteps::layout(const ReplicaStart& start) const {
 }
 
 void ReplicaSteps::reset(const std::shared_ptr<const Beginning>& beginning) {
+  if (lent_)
+    move_to_new_arrays();
   variables_->initialise(job_, beginning.get());
   home_->write(*variables_, variables_->version());
   count_from_ = beginning ? beginning->period().count_from() : 0;
@@ -212,6 +214,7 @@ void ReplicaSteps::move_to_new_arrays() {
   for (size_t i = 0; i < from.size(); ++i)
     std::copy_n(from[i], job_.layout.total, to[i]);
   variables_->hold(version_);
+  lent_ = false;
 }
 
 StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
@@ -220,6 +223,10 @@ StepOutcome ReplicaSteps::take(uint64_t step, uint64_t end) {
   if (step != version_ || !group_.can_begin(outcome)
       || (!alone() && !group_.has_peers()))
     return outcome;
+  if (lent_) { // the run goes on after all
+    move_to_new_arrays();
+    point_at_sums();
+  }
   if (const auto delay = context_.faults->delay(); delay.count() > 0)
     std::this_thread::sleep_for(delay);
   if (!(alone() ? take_alone(step, outcome) : take_in_group(step, outcome))) {
@@ -351,12 +358,12 @@ bool ReplicaSteps::update_shared(uint64_t step, StepOutcome& outcome) {
   return reduce(std::move(apply), {}, outcome);
 }
 
-std::vector<SnapshotSlice> ReplicaSteps::snapshot(bool last) const {
+std::vector<SnapshotSlice> ReplicaSteps::snapshot(bool last) {
   home_->read(*variables_, version_);
-  const bool stays = last && alone() && !home_->keeps_version();
+  lent_ = lent_ || (last && alone() && !home_->keeps_version());
   return snapshot_of(job_, context_.job_id, *variables_, version_,
                      moment(version_).count, own_slices_,
-                     stays ? SnapshotMemory::lent : SnapshotMemory::copied);
+                     lent_ ? SnapshotMemory::lent : SnapshotMemory::copied);
 }
 
 } // namespace troupe

@@ -49,8 +49,8 @@ public:
   /// Takes `step`, if that is the next one. `end`: the version the run ends at.
   StepOutcome take(uint64_t step, uint64_t end);
   /// This replica's share of the slices, of the version held; `last`: the run
-  /// ends at it.
-  std::vector<SnapshotSlice> snapshot(bool last = false) const;
+  /// ends at it, so that variables may be lent.
+  std::vector<SnapshotSlice> snapshot(bool last = false);
 
   /// A snapshot is wanted of this version, if it is not past; from any thread.
   void want(uint64_t version) { wanted_ = version; }
@@ -99,6 +99,7 @@ private:
   ReplicaSums sums_;
   StatisticsRoom statistics_;        ///< in arrays_, behind all else
   std::vector<uint32_t> own_slices_; ///< of snapshots, and told of
+  bool lent_ = false; ///< variables, to whom nobody may write under
   std::shared_ptr<FlatArrays> arrays_;
   std::shared_ptr<FlatArrays> device_sums_;  ///< null: sums are in arrays_
   std::shared_ptr<VariableBanks> variables_; ///< where the home is the host's

@@ -22,7 +22,8 @@ public:
       roles_(roles_of(seed)),
       elastic_(seed % 2 == 1),
       waits_(seed % 3 == 0),
-      it_(options_of(roles_, elastic_, waits_), 0) {
+      busy_(seed % 4 > 1),
+      it_(options_of(roles_, elastic_, waits_, busy_), 0) {
     absent_.insert(roles_.begin(), roles_.end());
     for (auto role : roles_)
       newest_[role] = 0;
@@ -68,6 +69,8 @@ public:
 private:
   static constexpr RoleId first_worker{RoleKind::worker, 0};
   static constexpr RoleId first_shard{RoleKind::shard, 0};
+  static constexpr uint64_t seal_deadline = 1000;
+  static constexpr uint64_t busy_seal_deadline = 2500;
 
   static std::vector<RoleId> roles_of(uint32_t seed) {
     std::vector<RoleId> out{first_shard};
@@ -77,7 +80,7 @@ private:
   }
 
   static Membership::Options options_of(const std::vector<RoleId>& roles,
-                                        bool elastic, bool waits) {
+                                        bool elastic, bool waits, bool busy) {
     Membership::Options out;
     out.roles = roles;
     if (waits) // for nobody else
@@ -87,7 +90,10 @@ private:
         return present.contains(first_shard) && present.size() > 1;
       };
     out.join_deadline_ms = 1'000'000;
-    out.seal_deadline_ms = 1000;
+    out.seal_deadline_ms = seal_deadline;
+    out.busy_seal_deadline_ms = busy_seal_deadline;
+    if (busy)
+      out.silent_ms = [](RoleId) { return seal_deadline - 1; };
     return out;
   }
 
@@ -99,6 +105,7 @@ private:
   void join(RoleId role) {
     absent_.erase(role);
     sealed_.erase(role);
+    owes_since_.erase(role);
     check(it_.join(role, ++newest_[role], now_));
   }
 
@@ -110,8 +117,10 @@ private:
 
   void seal(RoleId role, uint64_t incarnation, uint64_t epoch) {
     if (epoch == proposed_ && incarnation == newest_[role]
-        && !absent_.contains(role))
+        && !absent_.contains(role)) {
       sealed_.insert(role);
+      owes_since_.erase(role);
+    }
     check(it_.sealed(role, incarnation, epoch, now_));
   }
 
@@ -134,6 +143,8 @@ private:
       BOOST_TEST((x.members.size() > 1 && !absent_.contains(first_shard)));
     proposed_ = x.epoch;
     sealed_.clear();
+    for (auto role : x.members)
+      owes_since_.try_emplace(role, now_);
   }
 
   void take(const Membership::Activate& x) {
@@ -148,6 +159,9 @@ private:
   void take(const Membership::LeaveOut& x) {
     BOOST_TEST(x.incarnation == newest_[x.role]);
     BOOST_TEST(!sealed_.contains(x.role));
+    BOOST_TEST(now_ - owes_since_.at(x.role)
+               >= (busy_ ? busy_seal_deadline : seal_deadline));
+    owes_since_.erase(x.role);
     absent_.insert(x.role);
     ++left_out;
   }
@@ -166,10 +180,12 @@ private:
   std::vector<RoleId> roles_;
   bool elastic_;
   bool waits_;
+  bool busy_; ///< heard of all the time
   Membership it_;
   std::map<RoleId, uint64_t> newest_; ///< incarnation
   std::set<RoleId> absent_;
   std::set<RoleId> sealed_; ///< the newest epoch, by the newest incarnation
+  std::map<RoleId, uint64_t> owes_since_; ///< a seal
   uint64_t now_ = 0;
   uint64_t proposed_ = 0;
   uint64_t activated_ = 0;

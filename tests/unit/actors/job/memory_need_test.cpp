@@ -62,6 +62,10 @@ BOOST_AUTO_TEST_CASE(threads_have_a_gradient_and_a_step_each) {
     BOOST_TEST(needs().gradients == at_once * one.gradients);
     BOOST_TEST(needs().step == at_once * one.step);
   }
+  options.virtual_ranks = 5; // one of two workers has three
+  options.strategy = Strategy::mirrored;
+  options.devices = {"cpu:0", "cpu:1"};
+  BOOST_TEST(needs().gradients == 3 * one.gradients);
 }
 
 BOOST_AUTO_TEST_CASE(
