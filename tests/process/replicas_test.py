@@ -103,6 +103,22 @@ class Replicas(unittest.TestCase):
         self.assertEqual([r["role"] for r in summary["recoveries"]],
                          ["worker:1"])
 
+    # Symptom: those that were left were replaced as well, one after the other,
+    # until the restarts were spent. Cause: a pass of more than 5 s, which goes
+    # on when another replica dies, was more than they had to seal.
+    def test_passes_of_many_seconds_are_waited_for(self):
+        job = [*JOB[:2], "--model", "sleep:7000ms", "--virtual-ranks", "3",
+               "--epochs", "0", "--steps", "2"]
+        with Run(*job, *WORKERS, "3") as run:
+            run.wait_for_step(1)
+            run.kill("worker:1")
+            summary = run.finish()
+            self.assertNotIn("left out", run.output())
+        self.assertEqual([r["role"] for r in summary["recoveries"]],
+                         ["worker:1"])
+        self.assertEqual(summary["steps_rolled_back"], 0)
+        self.assertEqual(summary["leaves_recomputed"], 0)
+
     def test_any_order_learns_with_every_all_reduce(self):
         expected = self.undisturbed(2)
         for name in ("auto", "ring", "halving_doubling", "hierarchical"):
