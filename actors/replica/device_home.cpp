@@ -42,9 +42,9 @@ DeviceHome::DeviceHome(std::shared_ptr<const Job> job, LeafComputer& computer,
                        std::unique_ptr<ResidentReplica> device)
   : job_(std::move(job)), computer_(computer), device_(std::move(device)) {}
 
-void DeviceHome::use(std::shared_ptr<FlatArrays> arrays) {
+void DeviceHome::use(const std::shared_ptr<FlatArrays>& arrays) {
   pinned_.clear();
-  arrays_ = std::move(arrays);
+  arrays_ = arrays;
 }
 
 void DeviceHome::pin(float* array) {

@@ -27,7 +27,7 @@ public:
              std::unique_ptr<ResidentReplica> device);
 
   bool keeps_version() const override { return true; }
-  void use(std::shared_ptr<FlatArrays> arrays) override;
+  void use(const std::shared_ptr<FlatArrays>& arrays) override;
   void write(const VariableBanks& banks, uint64_t version) override;
   void read(const VariableBanks& banks, uint64_t version) override;
   StepGradient compute(uint64_t step, const NodeTargets& targets,

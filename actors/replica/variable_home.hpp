@@ -21,7 +21,7 @@ public:
   /// The version held is here, whatever is written to the banks.
   virtual bool keeps_version() const { return false; }
   /// These arrays, from now on, are those that sums are left in and come from.
-  virtual void use(std::shared_ptr<FlatArrays> /*arrays*/) {}
+  virtual void use(const std::shared_ptr<FlatArrays>& /*arrays*/) {}
   /// Version `version` of the banks is the one to go on from.
   virtual void write(const VariableBanks& /*banks*/, uint64_t /*version*/) {}
   /// Has the banks hold the version that is here.
