@@ -88,6 +88,7 @@ namespace {
 /// is told. A connection that is under way outlasts it.
 constexpr std::chrono::milliseconds look_deadline{1'000};
 constexpr std::chrono::milliseconds told_after{1'500};
+constexpr std::chrono::hours longest_coming{1}; ///< of who is on its way
 
 struct Attempt {
   caf::strong_actor_ptr found;
@@ -137,13 +138,15 @@ caf::strong_actor_ptr connect(caf::actor_system& system,
   GrowingRest rest;
   std::random_device draw;
   std::string told;
-  for (size_t attempt = 0, hopeless = 0;; ++attempt) {
+  for (size_t attempt = 0, hopeless = 0, closed = 0;; ++attempt) {
     auto made = try_once(system, self, places[attempt % places.size()]);
     if (made.found)
       return made.found;
     if (waiting.over && waiting.over())
       return nullptr;
-    if (waiting.comes && made.reach.kind == ReachKind::not_listening)
+    closed = made.reach.kind == ReachKind::not_listening ? closed + 1 : 0;
+    if (waiting.comes && closed >= places.size()
+        && Clock::now() - began < longest_coming)
       deadline = Clock::now() + std::chrono::milliseconds{deadline_ms};
     hopeless = made.reach.hopeless() ? hopeless + 1 : 0;
     const bool in_vain = !waiting.credentials.folder.empty()

@@ -115,8 +115,11 @@ void read_event(const JournalEvent& event, JobHistory& history) {
   const auto& kind = event.kind;
   history.term = std::max(history.term, event.term);
   if (kind == "job") {
+    const std::string asked = body.at("asked");
+    if (asked != history.asked)
+      history.wrote_initial = false;
     history.job = body.at("job");
-    history.asked = body.at("asked");
+    history.asked = asked;
     history.layout.clear(); // that of a start which was given up
   } else if (kind == "address") {
     history.address = body.at("coordinator");

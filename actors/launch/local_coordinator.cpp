@@ -133,9 +133,11 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
   const auto& past = journal.past;
-  const auto starting = past                    ? Starting::follows
-                        : journal.wrote_initial ? Starting::again
-                                                : Starting::anew;
+  const bool again = journal.wrote_initial
+                     && !options.checkpoints.initial.empty();
+  const auto starting = past    ? Starting::follows
+                        : again ? Starting::again
+                                : Starting::anew;
   auto checkpoints = start_checkpoints(options.checkpoints, starting);
   started.lock = checkpoints.lock;
   // One that follows goes on where the first one began.
