@@ -57,7 +57,8 @@ bool is_staged(const PlanOptions& x) {
              && (!is_sliced(x) || !x.stages.empty()));
 }
 
-/// Replicas, or workers of a parameter server.
+/// Who shares the virtual ranks: replicas, workers of a parameter server, or a
+/// worker's devices with strategy tpu.
 uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
   if (is_staged(x) || is_sliced(x))
@@ -66,6 +67,28 @@ uint64_t members_of(const PlanOptions& x) {
     return x.workers;
   return x.strategy == Strategy::multi_worker_mirrored ? x.workers * devices
                                                        : devices;
+}
+
+uint64_t workers_of(const PlanOptions& x) {
+  return x.strategy == Strategy::tpu ? 1 : members_of(x);
+}
+
+/// All devices of strategy tpu as one: pjrt:libtpu.so:0-3.
+std::string devices_together(const std::vector<std::string>& devices) {
+  return devices.front()
+         + (devices.size() > 1 ? '-' + std::to_string(devices.size() - 1) : "");
+}
+
+/// Whether they are the first devices of one plugin, in order.
+bool are_of_one_plugin(const std::vector<std::string>& devices) {
+  const auto& first = devices.front();
+  if (!first.starts_with("pjrt:") || !first.ends_with(":0"))
+    return false;
+  const auto plugin = first.substr(0, first.size() - 1);
+  for (size_t i = 0; i < devices.size(); ++i)
+    if (devices[i] != plugin + std::to_string(i))
+      return false;
+  return true;
 }
 
 bool one_of(const std::string& name, std::initializer_list<const char*> names) {
@@ -83,14 +106,13 @@ bool each_has_a_gpu(const std::vector<std::string>& devices) {
 std::optional<std::string> mistake_of_reduction(const PlanOptions& x) {
   const auto& name = x.all_reduce;
   const bool replicas = x.strategy == Strategy::mirrored
-                        || x.strategy == Strategy::tpu
                         || x.strategy == Strategy::multi_worker_mirrored;
   if (name != "auto" && !replicas)
     return "--all-reduce " + name + " has no effect with strategy "
            + to_string(x.strategy) + ": drop it, or add --strategy mirrored";
   const bool local = one_of(name,
                             {"hierarchical_copy", "reduction_to_one_device"});
-  if (local && x.strategy != Strategy::mirrored && x.strategy != Strategy::tpu)
+  if (local && x.strategy != Strategy::mirrored)
     return "--all-reduce " + name
            + " is for devices of one process: use ring, halving_doubling or "
              "hierarchical, or add --strategy mirrored";
@@ -238,6 +260,11 @@ std::optional<std::string> mistake(const PlanOptions& x) {
   if (x.strategy == Strategy::tpu && !x.devices.front().starts_with("pjrt:"))
     return "strategy tpu computes on devices of a PJRT plugin: name them with "
            "--devices pjrt:/path/libtpu.so, or add --strategy mirrored";
+  if (x.strategy == Strategy::tpu && !are_of_one_plugin(x.devices))
+    return "strategy tpu runs its programs on all devices together, which are "
+           "one plugin's: name them with --devices pjrt:/path/libtpu.so:"
+           + std::to_string(x.devices.size())
+           + ", or add --strategy mirrored";
   if (x.strategy == Strategy::one_device && x.devices.size() > 1)
     return "strategy one_device uses one device, not "
            + std::to_string(x.devices.size())
@@ -301,6 +328,8 @@ std::string reduction_of(const PlanOptions& x, uint32_t workers) {
     return "at each member, " + over(is_staged(x) ? "pipeline" : "group")
            + "fixed tree" + of_slices + schedule;
   const std::string order = x.any_order ? "any order" : "fixed tree";
+  if (x.strategy == Strategy::tpu && x.devices.size() > 1)
+    return "on the devices, " + order;
   if (workers == 1)
     return "local, " + order;
   if (x.strategy == Strategy::central_storage)
@@ -419,7 +448,7 @@ bool make_plan(const PlanOptions& options,
   }
   const bool served = has_shards(options);
   const bool paired = options.strategy == Strategy::fully_sharded;
-  const auto workers = static_cast<uint32_t>(members_of(options));
+  const auto workers = static_cast<uint32_t>(workers_of(options));
   const bool staged = is_staged(options);
   const bool sliced = is_sliced(options);
   const auto members = static_cast<uint32_t>(options.tensor.size());
@@ -480,7 +509,9 @@ bool make_plan(const PlanOptions& options,
   out.roles.push_back({{RoleKind::evaluator, 0}, devices.front(), {}, {}});
   for (uint32_t i = 0; i < workers; ++i)
     out.roles.push_back({{RoleKind::worker, i},
-                         devices[i % devices.size()],
+                         options.strategy == Strategy::tpu
+                           ? devices_together(devices)
+                           : devices[i % devices.size()],
                          ranks_of_worker(i, workers, options.virtual_ranks),
                          served ? reduced : owned[i]});
   for (uint32_t i = 0; served && i < owners * (paired ? 1 : options.chain); ++i)

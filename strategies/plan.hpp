@@ -25,7 +25,7 @@ enum class Strategy : uint8_t {
   tensor,
   hybrid,
   fully_sharded,
-  tpu, ///< mirrored, on devices of a PJRT plugin
+  tpu, ///< a worker whose devices, a PJRT plugin's, run the same programs
 };
 enum class Synchronisation : uint8_t { sync, async };
 /// What of a fully sharded job is spread over its workers, each with all of the

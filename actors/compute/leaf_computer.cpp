@@ -40,8 +40,15 @@ DeviceId parse_device(const std::string& text) {
   const auto colon = text.find(':');
   if (text.starts_with("pjrt:")) {
     const auto end = text.rfind(':');
+    const auto numbers = text.substr(end + 1);
+    const auto first = std::stoul(numbers);
+    const auto dash = numbers.find('-');
+    const auto last = dash == numbers.npos
+                        ? first
+                        : std::stoul(numbers.substr(dash + 1));
     return pjrt_device(text.substr(colon + 1, end - colon - 1),
-                       static_cast<uint32_t>(std::stoul(text.substr(end + 1))));
+                       static_cast<uint32_t>(first),
+                       static_cast<uint32_t>(last - first + 1));
   }
   if (text.starts_with("cuda"))
     device.kind = DeviceId::Kind::cuda;

@@ -80,9 +80,13 @@ public:
 
   /// Whether the leaves of a node are one pass, in any order.
   bool in_any_order() const { return whole_nodes_; }
-  /// Computes a pass over ranks, whose gradient a device keeps; of ranks
-  /// without samples there is none. All samples count as the first rank's.
-  LeafLoss push_pass(ResidentReplica& device, uint64_t step, RankRange ranks);
+  /// Whether ranks have samples in a step.
+  bool filled(uint64_t step, RankRange ranks) const;
+  /// Begins a pass over ranks, which have samples, and whose gradient a device
+  /// keeps. All samples count as the first rank's; the loss is the device's to
+  /// tell, later, where it is not spoiled already.
+  LeafLoss push_pass(ResidentReplica& device, uint64_t step, RankRange ranks,
+                     uint32_t place);
   uint32_t max_rows() const { return rows_; } ///< of one pass
   /// What samples took passes since this was asked last: of the thread that
   /// waited longest.
@@ -136,7 +140,6 @@ private:
   bool stack(uint64_t step, RankRange node, std::vector<StackedLeaf>& leaves);
   bool is_pass(uint64_t step, RankRange node) const;
   uint64_t samples(uint64_t step, RankRange ranks) const;
-  bool filled(uint64_t step, RankRange ranks) const;
   bool serial(Serial& run, RankRange node, float* target);
   bool serial_pass(Serial& run, RankRange ranks, float* target);
   void compute_pass(Serial& run, RankRange ranks, float* target,

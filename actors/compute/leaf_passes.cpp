@@ -181,17 +181,15 @@ LeafLoss LeafComputer::leaf(uint64_t step, RankRange ranks,
 }
 
 LeafLoss LeafComputer::push_pass(ResidentReplica& device, uint64_t step,
-                                 RankRange ranks) {
-  if (!filled(step, ranks))
-    return {ranks.lo, 0, 0};
+                                 RankRange ranks, uint32_t place) {
   auto& memory = lanes_.front();
   if (!memory.batch)
     memory.batch = std::make_unique<BatchMemory>(job_->graph, rows_);
   const auto batch = gather(step, ranks, memory);
   const bool spoils = strike();
-  const auto stats = device.push_gradient(batch);
+  device.push_gradient(batch, place);
   return {ranks.lo,
-          spoils ? std::numeric_limits<double>::quiet_NaN() : stats.loss_sum,
+          spoils ? std::numeric_limits<double>::quiet_NaN() : 0.0,
           batch.rows};
 }
 

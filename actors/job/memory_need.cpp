@@ -36,7 +36,7 @@ bool shares_variables(const Job& job) {
   const auto strategy = job.options.strategy;
   return banks_of(job.plan) > 1
          && (strategy == Strategy::central_storage
-             || ((strategy == Strategy::mirrored || strategy == Strategy::tpu)
+             || (strategy == Strategy::mirrored
                  && job.options.threads_per_device == 1));
 }
 

@@ -1,8 +1,10 @@
 #include "actors/replica/device_home.hpp"
 
 #include "actors/compute/not_finite.hpp"
+#include "actors/replica/sums.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
+#include "strategies/step_division.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -63,22 +65,80 @@ void DeviceHome::read(const VariableBanks& banks, uint64_t version) {
                 banks.stride());
 }
 
-/// Leaves a node's sum on the device, along the fixed tree; false: it has no
-/// samples.
-bool DeviceHome::sum(uint64_t step, RankRange node, StepGradient& result) {
+/// Lists a node's passes, left to right, so that they leave its sum, along the
+/// fixed tree; false: it has no samples.
+bool DeviceHome::list(uint64_t step, RankRange node,
+                      std::vector<Pass>& passes) const {
   if (node.size() == 1 || computer_.in_any_order()) {
-    const auto all = computer_.push_pass(*device_, step, node);
-    result.leaves.push_back(all);
-    for (auto rank = node.lo + 1; rank < node.hi; ++rank)
-      result.leaves.push_back({rank, 0, 0});
-    return all.samples > 0;
+    if (!computer_.filled(step, node))
+      return false;
+    passes.push_back({node});
+    return true;
   }
   const auto [left, right] = children(node);
-  const bool has_left = sum(step, left, result);
-  const bool has_right = sum(step, right, result);
+  const bool has_left = list(step, left, passes);
+  const bool has_right = list(step, right, passes);
   if (has_left && has_right)
-    device_->add_gradients();
+    ++passes.back().merges;
   return has_left || has_right;
+}
+
+/// Leaves the sums of each place's nodes there; false: no node has samples.
+/// Places go on side by side, pass by pass.
+bool DeviceHome::sum(uint64_t step,
+                     const std::vector<std::vector<RankRange>>& nodes,
+                     StepGradient& result) {
+  std::vector<std::vector<Pass>> passes(nodes.size());
+  size_t rounds = 0;
+  const auto first = result.leaves.size();
+  for (size_t place = 0; place < nodes.size(); ++place) {
+    for (auto node : nodes[place]) {
+      list(step, node, passes[place]);
+      for (auto rank = node.lo; rank < node.hi; ++rank)
+        result.leaves.push_back({rank, 0, 0});
+    }
+    rounds = std::max(rounds, passes[place].size());
+  }
+  std::vector<LeafLoss> begun;
+  for (size_t round = 0; round < rounds; ++round) {
+    uint32_t merges = 0;
+    for (uint32_t place = 0; place < passes.size(); ++place)
+      if (round < passes[place].size()) {
+        const auto& pass = passes[place][round];
+        begun.push_back(computer_.push_pass(*device_, step, pass.ranks, place));
+        merges = std::max(merges, pass.merges);
+      }
+    for (uint32_t merge = 0; merge < merges; ++merge)
+      for (uint32_t place = 0; place < passes.size(); ++place)
+        if (round < passes[place].size()
+            && merge < passes[place][round].merges)
+          device_->add_gradients(place);
+  }
+  for (auto& leaf : begun) {
+    leaf.loss_sum += device_->next_stats().loss_sum;
+    *std::ranges::find(result.leaves.begin() + static_cast<long>(first),
+                       result.leaves.end(), leaf.virtual_rank,
+                       &LeafLoss::virtual_rank) = leaf;
+  }
+  return !begun.empty();
+}
+
+/// Leaves the sum of all ranks on the device, or on each of its devices.
+void DeviceHome::sum_whole(uint64_t step, RankRange ranks,
+                           StepGradient& result) {
+  const auto places = device_->places();
+  if (places == 1) {
+    sum(step, {{ranks}}, result);
+    return;
+  }
+  std::vector<StepMember> members;
+  for (uint32_t place = 0; place < places; ++place)
+    members.push_back({ranks_of_worker(place, places, ranks.size()), {}});
+  const bool any_order = computer_.in_any_order();
+  const auto nodes = nodes_of(divide_step(members, {ranks.size(), any_order}));
+  sum(step, nodes, result);
+  device_->sum_places(any_order ? SumProgram{} : tree_program(*job_, step, nodes),
+                      any_order);
 }
 
 /// What is not finite is computed once more, as by a LeafComputer: the machine
@@ -107,7 +167,7 @@ bool DeviceHome::sum_all(uint64_t step, const NodeTargets& targets,
   bool finite = true;
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     pin(targets.sums[i]);
-    if (sum(step, targets.nodes[i], result)
+    if (sum(step, {{targets.nodes[i]}}, result)
         && !device_->pop_gradient(targets.sums[i]))
       finite = false;
   }
@@ -150,7 +210,7 @@ StepGradient DeviceHome::take_alone(UpdateMoment moment,
                                     const NodeTargets& targets,
                                     const VariableBanks&) {
   return twice(moment.step, [&](StepGradient& gradient) {
-    sum(moment.step, targets.nodes.front(), gradient);
+    sum_whole(moment.step, targets.nodes.front(), gradient);
     return losses_are_finite(gradient.leaves) && update_by_sum(moment);
   });
 }

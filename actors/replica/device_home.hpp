@@ -14,9 +14,9 @@ namespace troupe {
 /// variables. All members find the same, of whatever device.
 bool devices_keep_variables(const Job& job);
 
-/// Variables on a device: the host sends micro-batches, adds what the replicas'
-/// devices have summed, and has the variables of a version when it asks for
-/// them.
+/// Variables on a device, or on several that share a replica's ranks: the host
+/// sends micro-batches, adds what the replicas' devices have summed, and has
+/// the variables of a version when it asks for them.
 class DeviceHome final : public VariableHome {
 public:
   /// Null: the role's device keeps none. Errors: those of
@@ -40,8 +40,16 @@ public:
 private:
   StepGradient twice(uint64_t step,
                      const std::function<bool(StepGradient&)>& once);
+  /// A micro-batch, and how often two sums become one after it.
+  struct Pass {
+    RankRange ranks;
+    uint32_t merges = 0;
+  };
   bool sum_all(uint64_t step, const NodeTargets& targets, StepGradient& result);
-  bool sum(uint64_t step, RankRange node, StepGradient& result);
+  bool list(uint64_t step, RankRange node, std::vector<Pass>& passes) const;
+  bool sum(uint64_t step, const std::vector<std::vector<RankRange>>& nodes,
+           StepGradient& result);
+  void sum_whole(uint64_t step, RankRange ranks, StepGradient& result);
   bool update_by_sum(UpdateMoment moment);
   void pin(float* array);
 

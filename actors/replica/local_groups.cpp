@@ -72,8 +72,7 @@ LocalGroups::LocalGroups(std::shared_ptr<const Job> job)
 std::shared_ptr<VariableBanks> LocalGroups::variables() {
   const auto strategy = job_->options.strategy;
   const bool may_share = strategy == Strategy::central_storage
-                         || strategy == Strategy::mirrored
-                         || strategy == Strategy::tpu;
+                         || strategy == Strategy::mirrored;
   if (!may_share || over_streams())
     return nullptr;
   std::lock_guard lock{mutex_};

@@ -270,7 +270,7 @@ void add_places(std::vector<Flag>& flags) {
         "hybrid (several pipelines, or groups of tensor members, side by "
         "side); "
         "fully_sharded (workers keep a share of the model each); "
-        "tpu (a replica on each device of a PJRT plugin)",
+        "tpu (one worker, whose devices of a PJRT plugin run the same programs)",
         strategy()}});
   add(flags, group, on_all,
       {{"devices", "D", text_flag,

@@ -10,6 +10,7 @@
 #include "kernels/engine/engine.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 
+#include <deque>
 #include <vector>
 
 namespace troupe::kernels {
@@ -147,7 +148,7 @@ public:
              uint64_t stride) override {
     const auto device = current();
     variables_.write(parameters, state, stride);
-    waiting_ = 0;
+    forget_gradients();
   }
 
   void read(float* parameters, float* state, uint64_t stride) override {
@@ -155,9 +156,12 @@ public:
     variables_.read(parameters, state, stride);
   }
 
-  void forget_gradients() override { waiting_ = 0; }
+  void forget_gradients() override {
+    waiting_ = 0;
+    stats_.clear();
+  }
 
-  LeafStats push_gradient(const Batch& batch) override {
+  void push_gradient(const Batch& batch, uint32_t) override {
     if (batch.gate != nullptr)
       batch.gate->await_all();
     const auto device = current();
@@ -169,12 +173,17 @@ public:
     else
       passes_.run({waiting_, pass.rows, pass.step.rows, pass.step.leaves},
                   work);
-    const auto stats = fetch(pass);
+    stats_.push_back(fetch(pass));
     ++waiting_;
+  }
+
+  LeafStats next_stats() override {
+    const auto stats = stats_.front();
+    stats_.pop_front();
     return stats;
   }
 
-  void add_gradients() override {
+  void add_gradients(uint32_t) override {
     require(waiting_ >= 2, "two gradients to add");
     const auto device = current();
     --waiting_;
@@ -227,6 +236,7 @@ private:
 
   std::vector<CudaArray<float>> gradients_; ///< as many as ever waited
   size_t waiting_ = 0;
+  std::deque<LeafStats> stats_; ///< that nobody has asked for
 };
 
 } // namespace

@@ -23,16 +23,19 @@ Precision precision_named(const std::string& name) {
   return name == "bfloat16" ? Precision::bfloat16 : Precision::float32;
 }
 
-DeviceId pjrt_device(const std::string& file, uint32_t index) {
+DeviceId pjrt_device(const std::string& file, uint32_t index, uint32_t count) {
   static std::mutex mutex;
   static std::set<std::string> files;
   std::lock_guard lock{mutex};
-  return {DeviceId::Kind::pjrt, index, 0, &*files.insert(file).first};
+  return {DeviceId::Kind::pjrt, index, 0, &*files.insert(file).first, count};
 }
 
 std::string to_string(DeviceId device) {
   if (device.kind == DeviceId::Kind::pjrt)
-    return "pjrt:" + *device.file + ":" + std::to_string(device.index);
+    return "pjrt:" + *device.file + ":" + std::to_string(device.index)
+           + (device.count > 1
+                ? "-" + std::to_string(device.index + device.count - 1)
+                : "");
   auto kind = device.kind == DeviceId::Kind::cpu ? "cpu:" : "cuda:";
   auto slot = device.slot == 0 ? "" : "." + std::to_string(device.slot);
   return kind + std::to_string(device.index) + slot;

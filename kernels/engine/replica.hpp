@@ -90,16 +90,18 @@ public:
 
 /// A compute device as the command line names it: cpu:0, cuda:1. Virtual
 /// devices share a GPU: cuda:0, cuda:0.1, cuda:0.2 … One of a PJRT plugin:
-/// pjrt:libtpu.so:0.
+/// pjrt:libtpu.so:0; several that run the same programs: pjrt:libtpu.so:0-3.
 struct DeviceId {
   enum class Kind : uint8_t { cpu, cuda, pjrt } kind = Kind::cpu;
   uint32_t index = 0;
   uint32_t slot = 0;
   const std::string* file = nullptr; ///< of a plugin; stays for ever
+  uint32_t count = 1; ///< of a plugin: so many from `index` on, together
 };
 std::string to_string(DeviceId device);
-/// Device `index` of the plugin in a file.
-DeviceId pjrt_device(const std::string& file, uint32_t index);
+/// Devices from `index` on of the plugin in a file.
+DeviceId pjrt_device(const std::string& file, uint32_t index,
+                     uint32_t count = 1);
 
 /// What matrix products and convolutions compute in; everything else, and the
 /// parameters, are float32.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/collective/reducer.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/optimizer/optimizer.hpp"
@@ -9,12 +10,17 @@
 
 namespace troupe {
 
-/// A device that keeps parameters, optimizer state and the gradient of a step
-/// in its memory: the host sends batches, and asks for the rest where it is to
-/// be saved. Used by one thread at a time.
+/// A device, or several that run the same programs, which keep parameters,
+/// optimizer state and the gradients of a step in their memory: the host sends
+/// batches, and asks for the rest where it is to be saved. Used by one thread
+/// at a time.
 class ResidentReplica {
 public:
   virtual ~ResidentReplica() = default;
+
+  /// Devices that share a step's passes; each has gradients of its own, and
+  /// parameters and state as the others have. Places below are less.
+  virtual uint32_t places() const { return 1; }
 
   /// Sets parameters and state; nothing is left of a step that had begun.
   /// Shapes: parameters flat by Layout(graph); state [state_slots(rule)] of
@@ -27,11 +33,22 @@ public:
 
   /// Begins a step anew: there is no gradient.
   virtual void forget_gradients() = 0;
-  /// Computes a micro-batch's gradient, beside those that are there.
+  /// Begins a micro-batch's gradient, beside those that its place has. The
+  /// batch may be changed when the call returns. Calls that follow one another
+  /// in different places, with as many rows, are computed at the same time.
   /// Errors: as Replica::gradient.
-  virtual LeafStats push_gradient(const Batch& batch) = 0;
-  /// Puts the sum of the two newest gradients in their place; fewer are a bug.
-  virtual void add_gradients() = 0;
+  virtual void push_gradient(const Batch& batch, uint32_t place = 0) = 0;
+  /// What the oldest of those gave that were not asked for yet; waits for it.
+  virtual LeafStats next_stats() = 0;
+  /// Puts the sum of a place's two newest gradients in their place; fewer are a
+  /// bug.
+  virtual void add_gradients(uint32_t place = 0) = 0;
+  /// Of several places: sums what they have along the program, of which they
+  /// are the members, each one's vectors in the order in which they came; with
+  /// `any_order` at most one each. Every place has the sum alone then.
+  virtual void sum_places(const SumProgram& /*program*/, bool /*any_order*/) {}
+
+  // Below, gradients are those that every place has, or the only one.
 
   /// Takes the newest gradient to the host, or to other memory of the device,
   /// where others may add to it; none is a bug. False: it is not finite.

@@ -163,8 +163,9 @@ int Client::device_number(uint32_t device) const {
 }
 
 std::shared_ptr<const Executable>
-Client::compile(const stablehlo::Program& program, uint32_t device) {
-  auto key = std::pair{device, program.text()};
+Client::compile(const stablehlo::Program& program,
+                const std::vector<uint32_t>& devices) {
+  auto key = std::pair{devices, program.text()};
   std::lock_guard lock{compiling_};
   if (const auto found = compiled_.find(key); found != compiled_.end())
     return found->second;
@@ -174,7 +175,10 @@ Client::compile(const stablehlo::Program& program, uint32_t device) {
   code.code_size = key.second.size();
   code.format = format.data();
   code.format_size = format.size();
-  const auto options = compile_options(device_number(device));
+  std::vector<int> numbers;
+  for (auto device : devices)
+    numbers.push_back(device_number(device));
+  const auto options = compile_options(numbers);
   abi::Args<abi::ClientCompile> args;
   args.client = client_;
   args.program = &code;
@@ -187,7 +191,8 @@ Client::compile(const stablehlo::Program& program, uint32_t device) {
   for (const auto& result : program.results())
     results.push_back(result.type);
   auto made = std::make_shared<const Executable>(*this, args.executable,
-                                                 std::move(results));
+                                                 std::move(results),
+                                                 devices.size());
   compiled_.emplace(std::move(key), made);
   return made;
 }
@@ -212,30 +217,39 @@ DeviceTensor Client::upload(const void* data, const TensorType& type,
   return out;
 }
 
-std::vector<DeviceTensor>
+std::vector<std::vector<DeviceTensor>>
 Client::run(const Executable& executable,
-            const std::vector<const DeviceTensor*>& arguments) {
-  std::vector<abi::Buffer*> inputs;
-  for (const auto* argument : arguments)
-    inputs.push_back(argument->buffer());
-  std::vector<abi::Buffer*> results(executable.results().size());
-  abi::Buffer* const* const of_inputs = inputs.data();
-  abi::Buffer** const of_results = results.data();
+            const std::vector<Arguments>& arguments) {
+  const auto replicas = executable.replicas();
+  require(arguments.size() == replicas, "arguments of each replica");
+  std::vector<std::vector<abi::Buffer*>> inputs(replicas);
+  std::vector<std::vector<abi::Buffer*>> results(replicas);
+  std::vector<abi::Buffer* const*> of_inputs;
+  std::vector<abi::Buffer**> of_results;
+  for (size_t i = 0; i < replicas; ++i) {
+    for (const auto* argument : arguments[i])
+      inputs[i].push_back(argument->buffer());
+    results[i].resize(executable.results().size());
+    of_inputs.push_back(inputs[i].data());
+    of_results.push_back(results[i].data());
+  }
   abi::Args<abi::ExecuteOptions> options;
   abi::Args<abi::LoadedExecutableExecute> args;
   args.executable = executable.get();
   args.options = &options;
-  args.argument_lists = &of_inputs;
-  args.num_devices = 1;
-  args.num_args = inputs.size();
-  args.output_lists = &of_results;
+  args.argument_lists = of_inputs.data();
+  args.num_devices = replicas;
+  args.num_args = inputs.front().size();
+  args.output_lists = of_results.data();
   if (const auto failure =
         plugin_.call(abi::Function::loaded_executable_execute, args);
       !failure.empty())
     fail("running a program", failure);
-  std::vector<DeviceTensor> out;
-  for (size_t i = 0; i < results.size(); ++i)
-    out.emplace_back(shared_from_this(), results[i], executable.results()[i]);
+  std::vector<std::vector<DeviceTensor>> out(replicas);
+  for (size_t i = 0; i < replicas; ++i)
+    for (size_t k = 0; k < results[i].size(); ++k)
+      out[i].emplace_back(shared_from_this(), results[i][k],
+                          executable.results()[k]);
   return out;
 }
 

@@ -35,24 +35,32 @@ private:
   stablehlo::TensorType type_;
 };
 
-/// A program, compiled for one device.
+/// A program, compiled for devices that run it together, a replica on each.
 class Executable {
 public:
   Executable(Client& client, abi::LoadedExecutable* executable,
-             std::vector<stablehlo::TensorType> results)
-    : client_(client), executable_(executable), results_(std::move(results)) {}
+             std::vector<stablehlo::TensorType> results, size_t replicas)
+    : client_(client),
+      executable_(executable),
+      results_(std::move(results)),
+      replicas_(replicas) {}
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
   ~Executable();
 
   abi::LoadedExecutable* get() const { return executable_; }
   const std::vector<stablehlo::TensorType>& results() const { return results_; }
+  size_t replicas() const { return replicas_; }
 
 private:
   Client& client_;
   abi::LoadedExecutable* executable_;
   std::vector<stablehlo::TensorType> results_;
+  size_t replicas_;
 };
+
+/// What a replica of a program takes, in order; they outlive the call.
+using Arguments = std::vector<const DeviceTensor*>;
 
 /// A plugin's client: its devices, and the programs that were compiled for
 /// them. A TPU admits one in a process, so everybody of a process has the same.
@@ -73,20 +81,23 @@ public:
   size_t devices() const { return devices_.size(); }
   std::string device_kind(uint32_t device) const; ///< "TPU v4"
 
-  /// Compiled once for each text and device; kept.
+  /// Compiled once for each text and devices, of which replica i has the i-th;
+  /// kept.
   /// Errors: std::runtime_error with what the plugin says.
-  std::shared_ptr<const Executable> compile(const stablehlo::Program& program,
-                                            uint32_t device);
+  std::shared_ptr<const Executable>
+  compile(const stablehlo::Program& program,
+          const std::vector<uint32_t>& devices);
   /// Completion: `data` may be changed when the call returns.
   /// Errors: std::runtime_error.
   DeviceTensor upload(const void* data, const stablehlo::TensorType& type,
                       uint32_t device);
-  /// Runs a program. An argument that was given away, as the program says, is
-  /// of no use any more. Completion: in order; download() waits.
+  /// Runs a program: each replica with its arguments, which lie on its device.
+  /// Returns each one's results. An argument that was given away, as the
+  /// program says, is of no use any more. Completion: in order; download()
+  /// waits.
   /// Errors: std::runtime_error.
-  std::vector<DeviceTensor>
-  run(const Executable& executable,
-      const std::vector<const DeviceTensor*>& arguments);
+  std::vector<std::vector<DeviceTensor>>
+  run(const Executable& executable, const std::vector<Arguments>& arguments);
 
   struct Download {
     const DeviceTensor* from;
@@ -109,12 +120,13 @@ private:
   std::string platform_version_;
   std::vector<abi::Device*> devices_;
   std::mutex compiling_;
-  std::map<std::pair<uint32_t, std::string>, std::shared_ptr<const Executable>>
+  std::map<std::pair<std::vector<uint32_t>, std::string>,
+           std::shared_ptr<const Executable>>
     compiled_;
 };
 
-/// What a program is compiled with: one replica, on the device of this number.
+/// What a program is compiled with: a replica on each device of these numbers.
 /// A serialized CompileOptionsProto (xla/pjrt/proto/compile_options.proto).
-std::string compile_options(int device_number);
+std::string compile_options(const std::vector<int>& device_numbers);
 
 } // namespace troupe::kernels::pjrt

@@ -34,15 +34,17 @@ private:
 
 } // namespace
 
-std::string compile_options(int device_number) {
-  const auto number = static_cast<uint64_t>(int64_t{device_number});
-  const auto device = Message{}.number(1, number);
-  const auto assignment = Message{}.number(1, 1).number(2, 1).message(3,
-                                                                      device);
+std::string compile_options(const std::vector<int>& device_numbers) {
+  Message devices;
+  for (auto number : device_numbers)
+    devices.number(1, static_cast<uint64_t>(int64_t{number}));
+  const auto replicas = device_numbers.size();
+  const auto assignment =
+    Message{}.number(1, replicas).number(2, 1).message(3, devices);
   // 1: no device's ordinal is asked for; 4, 5: replicas, partitions.
   const auto build = Message{}
                        .number(1, ~uint64_t{0})
-                       .number(4, 1)
+                       .number(4, replicas)
                        .number(5, 1)
                        .message(9, assignment);
   return Message{}.message(3, build).bytes();

@@ -22,6 +22,11 @@ LeafStats stats_of(const std::vector<float>& losses, int32_t correct) {
   return out;
 }
 
+void add(Arguments& arguments, const DeviceTensors& tensors) {
+  for (const auto& tensor : tensors)
+    arguments.push_back(&tensor);
+}
+
 } // namespace
 
 Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
@@ -29,8 +34,9 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
     layout_(graph),
     precision_(precision),
     client_(Client::of(*device.file)),
-    device_(device.index) {
-  if (device_ >= client_->devices())
+    devices_(device.count) {
+  std::iota(devices_.begin(), devices_.end(), device.index);
+  if (devices_.back() >= client_->devices())
     throw InputError(to_string(device) + ": the plugin has "
                      + std::to_string(client_->devices())
                      + " devices; use --devices pjrt:" + *device.file + ":"
@@ -39,12 +45,17 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
   stablehlo::gradient_program(graph_, min_rows(graph_), precision_);
 }
 
-DeviceTensors Passes::upload(const float* flat) {
+DeviceTensors Passes::upload(const float* flat, uint32_t place) {
   DeviceTensors out;
   for (size_t i = 0; i < graph_.parameters.size(); ++i)
-    out.push_back(client_->upload(flat + layout_.offsets[i],
-                                  {graph_.parameters[i].shape}, device_));
+    out.push_back(upload(flat + layout_.offsets[i],
+                         {graph_.parameters[i].shape}, place));
   return out;
+}
+
+DeviceTensor Passes::upload(const void* data, const TensorType& type,
+                            uint32_t place) {
+  return client_->upload(data, type, devices_.at(place));
 }
 
 void Passes::download(const DeviceTensors& tensors, float* flat) {
@@ -54,16 +65,44 @@ void Passes::download(const DeviceTensors& tensors, float* flat) {
   client_->download(all);
 }
 
-const Passes::Compiled& Passes::compiled(Kind kind, uint32_t rows) {
+float Passes::download(const DeviceTensor& one) {
+  float value = 0;
+  client_->download({{&one, &value}});
+  return value;
+}
+
+Passes::Pass& Passes::pass(Kind kind, uint32_t rows) {
   const auto key = std::pair{kind, rows};
-  if (const auto found = compiled_.find(key); found != compiled_.end())
+  if (const auto found = passes_.find(key); found != passes_.end())
     return found->second;
-  Compiled made;
-  made.pass = kind == Kind::evaluation
-                ? stablehlo::evaluation_program(graph_, rows, precision_)
-                : stablehlo::gradient_program(graph_, rows, precision_);
-  made.executable = client_->compile(made.pass.program, device_);
-  return compiled_.emplace(key, std::move(made)).first->second;
+  auto written = kind == Kind::evaluation
+                   ? stablehlo::evaluation_program(graph_, rows, precision_)
+                   : stablehlo::gradient_program(graph_, rows, precision_);
+  Everywhere program{written.program};
+  return passes_.emplace(key, Pass{std::move(written), std::move(program)})
+    .first->second;
+}
+
+std::vector<DeviceTensors>
+Passes::run(Everywhere& program, const std::vector<uint32_t>& places,
+            const std::vector<Arguments>& arguments) {
+  const auto executable = [&](const std::vector<uint32_t>& where) {
+    auto& made = program.made_[where];
+    if (!made) {
+      std::vector<uint32_t> devices;
+      for (auto place : where)
+        devices.push_back(devices_.at(place));
+      made = client_->compile(program.program_, devices);
+    }
+    return made;
+  };
+  if (places.size() == devices_.size())
+    return client_->run(*executable(places), arguments);
+  std::vector<DeviceTensors> out;
+  for (size_t i = 0; i < places.size(); ++i)
+    out.push_back(std::move(
+      client_->run(*executable({places[i]}), {arguments[i]}).front()));
+  return out;
 }
 
 /// A gather clamps, and says nothing.
@@ -85,10 +124,8 @@ void Passes::check_ids(const Batch& batch) const {
 }
 
 DeviceTensor Passes::field(BatchField field, const TensorType& type,
-                           const Batch& batch) {
-  const auto send = [&](const void* data) {
-    return client_->upload(data, type, device_);
-  };
+                           const Batch& batch, uint32_t place) {
+  const auto send = [&](const void* data) { return upload(data, type, place); };
   const bool in_step = batch.step.rows > 0;
   const auto rows = static_cast<float>(in_step ? batch.step.rows : batch.rows);
   const auto leaves = static_cast<float>(in_step ? batch.step.leaves : 1);
@@ -115,56 +152,81 @@ DeviceTensor Passes::field(BatchField field, const TensorType& type,
   return send(&leaves);
 }
 
-DeviceTensors Passes::run(const Compiled& pass, const Batch& batch,
-                          const DeviceTensors& parameters) {
+Passes::Sent Passes::send(const Pass& pass, const Batch& batch,
+                          uint32_t place) {
   require(batch.exchange == nullptr, "a device of a plugin has no peers");
   check_ids(batch);
-  const auto& types = pass.pass.program.arguments();
-  std::vector<const DeviceTensor*> arguments;
-  for (const auto& parameter : parameters)
-    arguments.push_back(&parameter);
-  DeviceTensors given;
-  for (auto of_batch : pass.pass.batch)
-    given.push_back(
-      field(of_batch, types[arguments.size() + given.size()], batch));
-  for (const auto& tensor : given)
-    arguments.push_back(&tensor);
-  return client_->run(*pass.executable, arguments);
+  const auto& types = pass.written.program.arguments();
+  Sent out{place, batch.rows, {}};
+  for (auto of_batch : pass.written.batch)
+    out.fields.push_back(
+      field(of_batch, types[graph_.parameters.size() + out.fields.size()],
+            batch, place));
+  return out;
 }
 
-Passes::Result Passes::gradient(const DeviceTensors& parameters,
-                                const Batch& batch) {
-  const auto& pass = compiled(Kind::gradient, batch.rows);
-  auto results = run(pass, batch, parameters);
-  std::vector<float> losses(batch.rows);
-  int32_t correct = 0;
-  std::vector<Client::Download> all{{&results[0], losses.data()}};
-  if (pass.pass.counts)
-    all.push_back({&results[1], &correct});
-  client_->download(all);
-  Result out{stats_of(losses, correct), {}};
-  for (size_t i = pass.pass.counts ? 2 : 1; i < results.size(); ++i)
-    out.tensors.push_back(std::move(results[i]));
+Passes::Sent Passes::send_for_gradient(const Batch& batch, uint32_t place) {
+  return send(pass(Kind::gradient, batch.rows), batch, place);
+}
+
+std::vector<Passes::Gradient>
+Passes::gradients(const std::vector<Sent>& batches,
+                  const std::vector<const DeviceTensors*>& parameters) {
+  auto& of_rows = pass(Kind::gradient, batches.front().rows);
+  std::vector<uint32_t> places;
+  std::vector<Arguments> arguments;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    require(batches[i].rows == batches.front().rows,
+            "passes of one number of rows");
+    places.push_back(batches[i].place);
+    add(arguments.emplace_back(), *parameters[i]);
+    add(arguments.back(), batches[i].fields);
+  }
+  std::vector<Gradient> out;
+  for (auto& results : run(of_rows.program, places, arguments)) {
+    const auto first = results.begin() + (of_rows.written.counts ? 2 : 1);
+    out.push_back({batches.front().rows,
+                   {std::make_move_iterator(results.begin()),
+                    std::make_move_iterator(first)},
+                   {std::make_move_iterator(first),
+                    std::make_move_iterator(results.end())}});
+  }
   return out;
+}
+
+LeafStats Passes::stats_of(const Gradient& gradient) {
+  std::vector<float> losses(gradient.rows);
+  int32_t correct = 0;
+  std::vector<Client::Download> all{{&gradient.stats[0], losses.data()}};
+  if (gradient.stats.size() > 1)
+    all.push_back({&gradient.stats[1], &correct});
+  client_->download(all);
+  return pjrt::stats_of(losses, correct);
 }
 
 LeafStats Passes::evaluate(const DeviceTensors& parameters, const Batch& batch,
                            const Predictions& predictions) {
-  const auto& pass = compiled(Kind::evaluation, batch.rows);
-  const auto results = run(pass, batch, parameters);
+  auto& of_rows = pass(Kind::evaluation, batch.rows);
+  const auto sent = send(of_rows, batch, 0);
+  Arguments arguments;
+  add(arguments, parameters);
+  add(arguments, sent.fields);
+  const auto results =
+    std::move(run(of_rows.program, {0}, {arguments}).front());
+  const bool counts = of_rows.written.counts;
   std::vector<float> losses(batch.rows);
   int32_t correct = 0;
   std::vector<Client::Download> all{{&results[0], losses.data()}};
-  if (pass.pass.counts)
+  if (counts)
     all.push_back({&results[1], &correct});
-  if (pass.pass.counts && predictions.classes != nullptr)
+  if (counts && predictions.classes != nullptr)
     all.push_back({&results[2], predictions.classes});
   if (predictions.outputs != nullptr)
     all.push_back({&results.back(), predictions.outputs});
   client_->download(all);
   if (batch.labels == nullptr && batch.targets == nullptr)
     return {};
-  return stats_of(losses, correct);
+  return pjrt::stats_of(losses, correct);
 }
 
 } // namespace troupe::kernels::pjrt

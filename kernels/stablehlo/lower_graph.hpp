@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/engine/replica.hpp"
+#include "kernels/collective/reducer.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 #include "kernels/stablehlo/program.hpp"
@@ -39,6 +40,16 @@ PassProgram gradient_program(const Graph& graph, uint32_t rows,
 /// Arguments: two gradients, each as the parameters are. Results: their sum,
 /// which takes the first one's memory.
 Program addition_program(const Graph& graph);
+
+/// Run by `replicas` together, each with `vectors` gradients of its own: what
+/// they have is summed as the program says, whose members are replicas, and all
+/// get the sum. Each adds up a share of all elements and gives it to the others
+/// (two passes of (replicas - 1) / replicas of a gradient, as a ring has).
+/// Arguments: gradients, each as the parameters are. Results: their sum.
+Program sum_program(const Graph& graph, uint32_t replicas, uint32_t vectors,
+                    const SumProgram& order);
+/// The same of one gradient of each, in an order that is the compiler's.
+Program any_order_sum_program(const Graph& graph, uint32_t replicas);
 
 /// Arguments: parameters, batch. Results: losses; correct and classes i32
 /// [rows, labels], where the loss counts; what the loss takes.

@@ -113,6 +113,12 @@ std::string scalar_region(std::string_view op, const TensorType& scalar) {
                 scalar, scalar);
 }
 
+/// One group of all replicas.
+std::string all_replicas(uint32_t replicas) {
+  return "replica_groups = dense<[" + bracketed(counted_from(0, replicas))
+         + "]> : tensor<1x" + std::to_string(replicas) + "xi64>";
+}
+
 } // namespace
 
 std::string to_string(const TensorType& type) {
@@ -497,6 +503,30 @@ Tensor Program::take_columns(const Tensor& a, const Tensor& columns) {
                   "slice_sizes = "
                 + array_of(std::array<uint64_t, 2>{a.shape()[0], 1})
                 + "}> : " + signature({a, columns}, type));
+}
+
+Tensor Program::all_to_all(const Tensor& a, uint32_t replicas) {
+  require(a.rank() > 0 && a.shape()[0] == replicas, "a part for each replica");
+  return emit(a.type, "\"stablehlo.all_to_all\"(",
+              name_of(a) + ") <{concat_dimension = 0 : i64, "
+                + all_replicas(replicas)
+                + ", split_count = " + std::to_string(replicas)
+                + " : i64, split_dimension = 0 : i64}> : "
+                + signature({a}, a.type));
+}
+
+Tensor Program::all_gather(const Tensor& a, uint32_t replicas) {
+  require(a.rank() == 1, "elements that follow one another");
+  const TensorType type{{a.shape()[0] * replicas}, a.type.element};
+  return emit(type, "\"stablehlo.all_gather\"(",
+              name_of(a) + ") <{all_gather_dim = 0 : i64, "
+                + all_replicas(replicas) + "}> : " + signature({a}, type));
+}
+
+Tensor Program::all_reduce(const Tensor& a, uint32_t replicas) {
+  return emit(a.type, "\"stablehlo.all_reduce\"(",
+              name_of(a) + ") <{" + all_replicas(replicas) + "}> ("
+                + scalar_region("add", {}) + ") : " + signature({a}, a.type));
 }
 
 std::string Program::text() const {

@@ -153,6 +153,16 @@ public:
   /// Columns of a [rows, n] by numbers [m].
   Tensor take_columns(const Tensor& a, const Tensor& columns);
 
+  // Of a program that several replicas run together, one on each of its
+  // devices.
+
+  /// Replica i gets part i of every replica's `a` [replicas, …], in their order.
+  Tensor all_to_all(const Tensor& a, uint32_t replicas);
+  /// All replicas' `a` [n], one after another.
+  Tensor all_gather(const Tensor& a, uint32_t replicas);
+  /// The sum of all replicas' `a`, in an order that is the compiler's.
+  Tensor all_reduce(const Tensor& a, uint32_t replicas);
+
   /// What `dot` and `convolve` compute in; results are float32. float32 asks
   /// for the highest precision: TPUs would round to bfloat16 otherwise.
   void compute_in(Element element) { products_ = element; }

@@ -38,7 +38,7 @@ struct Client {
 };
 struct LoadedExecutable {
   stand_in::Interpreter program;
-  int device;
+  std::vector<int> devices; // by replica
 };
 struct Buffer {
   stand_in::Value value;
@@ -184,10 +184,16 @@ abi::Error* description_kind(abi::DeviceDescriptionText* args) {
   return nullptr;
 }
 
-/// The device of an assignment in serialized options: the last number there.
-int assigned_device(const abi::ClientCompile& args) {
-  need(args.options_size > 0, "compile options");
-  return static_cast<unsigned char>(args.options[args.options_size - 1]);
+/// The devices of an assignment in serialized options: field 1 of what ends
+/// them, as often as there are replicas.
+std::vector<int> assigned_devices(const abi::ClientCompile& args) {
+  std::vector<int> out;
+  auto at = args.options_size;
+  for (; at >= 2 && args.options[at - 2] == 1 << 3; at -= 2)
+    out.insert(out.begin(), static_cast<unsigned char>(args.options[at - 1]));
+  need(at > 0 && static_cast<size_t>(args.options[at - 1]) == 2 * out.size(),
+       "compile options that end with devices");
+  return out;
 }
 
 abi::Error* compile(abi::ClientCompile* args) {
@@ -199,7 +205,7 @@ abi::Error* compile(abi::ClientCompile* args) {
          "a program as MLIR");
     args->executable = new abi::LoadedExecutable{
       stand_in::Interpreter{{program.code, program.code_size}},
-      assigned_device(*args)};
+      assigned_devices(*args)};
   });
 }
 
@@ -264,27 +270,33 @@ abi::Error* execute(abi::LoadedExecutableExecute* args) {
     return error("uncorrectable memory error");
   return guarded([&] {
     const auto& program = args->executable->program;
-    need(args->num_devices == 1 && args->num_args == program.arguments().size(),
-         "as many arguments");
-    std::vector<const Value*> arguments;
-    for (size_t i = 0; i < args->num_args; ++i) {
-      auto& buffer = *args->argument_lists[0][i];
-      need(!buffer.given_away, "an argument that was given away");
-      need(buffer.device == args->executable->device,
-           "an argument on the program's device");
-      arguments.push_back(&buffer.value);
-    }
-    auto results = program.run(arguments);
-    for (size_t i = 0; i < args->num_args; ++i)
-      if (program.donated()[i] >= 0) {
-        auto& buffer = *args->argument_lists[0][i];
-        need(buffer.value.type == results.at(program.donated()[i]).type,
-             "memory of the same size");
-        buffer.given_away = true;
+    const auto& devices = args->executable->devices;
+    need(args->num_devices == devices.size()
+           && args->num_args == program.arguments().size(),
+         "as many arguments of each device");
+    std::vector<stand_in::Interpreter::Arguments> arguments(devices.size());
+    for (size_t replica = 0; replica < devices.size(); ++replica)
+      for (size_t i = 0; i < args->num_args; ++i) {
+        auto& buffer = *args->argument_lists[replica][i];
+        need(!buffer.given_away, "an argument that was given away");
+        need(buffer.device == devices[replica],
+             "an argument on the program's device");
+        arguments[replica].push_back(&buffer.value);
       }
-    for (size_t i = 0; i < results.size(); ++i)
-      args->output_lists[0][i] = new abi::Buffer{std::move(results[i]),
-                                                 args->executable->device};
+    auto results = program.run(arguments);
+    for (size_t replica = 0; replica < devices.size(); ++replica) {
+      auto& own = results[replica];
+      for (size_t i = 0; i < args->num_args; ++i)
+        if (program.donated()[i] >= 0) {
+          auto& buffer = *args->argument_lists[replica][i];
+          need(buffer.value.type == own.at(program.donated()[i]).type,
+               "memory of the same size");
+          buffer.given_away = true;
+        }
+      for (size_t i = 0; i < own.size(); ++i)
+        args->output_lists[replica][i] = new abi::Buffer{std::move(own[i]),
+                                                         devices[replica]};
+    }
   });
 }
 

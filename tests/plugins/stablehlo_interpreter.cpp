@@ -765,6 +765,85 @@ Value done(const Statement& s, const Operands& in) {
                                    : element_by_element(s, in);
 }
 
+// -- several replicas ---------------------------------------------------------
+
+/// All of them as one group, in their order.
+void check_group(const Statement& s, size_t replicas) {
+  const auto group = list_after(s.text, "replica_groups = dense<[[");
+  std::vector<int64_t> all(replicas);
+  std::iota(all.begin(), all.end(), 0);
+  need(group == all
+         && s.text.find("]]> : tensor<1x" + std::to_string(replicas) + "xi64>")
+              != std::string::npos,
+       "one group of all replicas");
+}
+
+std::vector<Value> all_to_all(const Statement& s,
+                              const std::vector<Operands>& in) {
+  const auto replicas = in.size();
+  for (const auto* key : {"split_dimension = ", "concat_dimension = "})
+    need(number_after(s.text, key) == 0, "parts of the first extent");
+  need(number_after(s.text, "split_count = ")
+           == static_cast<int64_t>(replicas)
+         && s.type.shape.at(0) == replicas,
+       "a part for each replica");
+  const auto part = s.type.size() / replicas;
+  std::vector<Value> out(replicas, empty(s.type));
+  for (size_t to = 0; to < replicas; ++to)
+    for (size_t from = 0; from < replicas; ++from) {
+      const auto& source = *in[from][0];
+      need(source.type == s.type, "an operand of the same type");
+      std::copy_n(source.numbers.begin() + static_cast<long>(to * part), part,
+                  out[to].numbers.begin() + static_cast<long>(from * part));
+    }
+  return out;
+}
+
+std::vector<Value> all_gather(const Statement& s,
+                              const std::vector<Operands>& in) {
+  need(number_after(s.text, "all_gather_dim = ") == 0
+         && s.type.shape.size() == 1,
+       "elements that follow one another");
+  auto all = empty(s.type);
+  all.numbers.clear();
+  for (const auto& operands : in)
+    all.numbers.insert(all.numbers.end(), operands[0]->numbers.begin(),
+                       operands[0]->numbers.end());
+  need(all.numbers.size() == s.type.size(), "as many elements as all have");
+  return std::vector<Value>(in.size(), all);
+}
+
+std::vector<Value> all_reduce(const Statement& s,
+                              const std::vector<Operands>& in) {
+  need(s.text.find("stablehlo.add %a, %b") != std::string::npos, "a sum");
+  auto sum = *in.back()[0]; // an order that is not the fixed tree's
+  need(sum.type == s.type, "an operand of the same type");
+  for (size_t i = in.size() - 1; i-- > 0;)
+    for (size_t k = 0; k < sum.numbers.size(); ++k)
+      sum.numbers[k] = rounded(sum.numbers[k] + in[i][0]->numbers.at(k),
+                               s.type.kind);
+  return std::vector<Value>(in.size(), sum);
+}
+
+std::vector<Value> done_together(const Statement& s,
+                                 const std::vector<Operands>& in) {
+  using Operation = std::vector<Value> (*)(const Statement&,
+                                           const std::vector<Operands>&);
+  static const std::map<std::string, Operation> operations{
+    {"all_to_all", all_to_all},
+    {"all_gather", all_gather},
+    {"all_reduce", all_reduce},
+  };
+  if (const auto found = operations.find(s.op); found != operations.end()) {
+    check_group(s, in.size());
+    return found->second(s, in);
+  }
+  std::vector<Value> out;
+  for (const auto& operands : in)
+    out.push_back(done(s, operands));
+  return out;
+}
+
 std::vector<uint32_t> names_in(const std::string& text) {
   std::vector<uint32_t> out;
   for (size_t at = 0; (at = text.find('%', at)) != std::string::npos; ++at)
@@ -834,28 +913,38 @@ Interpreter::Interpreter(const std::string& text) {
   need(false, "a function main that returns");
 }
 
-std::vector<Value>
-Interpreter::run(const std::vector<const Value*>& arguments) const {
-  need(arguments.size() == arguments_.size(), "as many arguments");
-  std::map<uint32_t, Value> values;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    need(arguments[i]->type == arguments_[i], "an argument's type");
-    values[argument_names_[i]] = *arguments[i];
+std::vector<std::vector<Value>>
+Interpreter::run(const std::vector<Arguments>& arguments) const {
+  const auto replicas = arguments.size();
+  std::vector<std::map<uint32_t, Value>> values(replicas);
+  for (size_t replica = 0; replica < replicas; ++replica) {
+    const auto& given = arguments[replica];
+    need(given.size() == arguments_.size(), "as many arguments");
+    for (size_t i = 0; i < given.size(); ++i) {
+      need(given[i]->type == arguments_[i], "an argument's type");
+      values[replica][argument_names_[i]] = *given[i];
+    }
   }
   for (const auto& statement : statements_) {
-    Operands operands;
-    for (auto name : statement.operands)
-      operands.push_back(&values.at(name));
-    auto value = done(statement, operands);
-    need(value.type == statement.type && !values.contains(statement.result),
-         "a value of its type, assigned once");
-    values[statement.result] = std::move(value);
+    std::vector<Operands> operands(replicas);
+    for (size_t replica = 0; replica < replicas; ++replica)
+      for (auto name : statement.operands)
+        operands[replica].push_back(&values[replica].at(name));
+    auto results = done_together(statement, operands);
+    for (size_t replica = 0; replica < replicas; ++replica) {
+      auto& known = values[replica];
+      need(results[replica].type == statement.type
+             && !known.contains(statement.result),
+           "a value of its type, assigned once");
+      known[statement.result] = std::move(results[replica]);
+    }
   }
-  std::vector<Value> out;
-  for (size_t i = 0; i < results_.size(); ++i) {
-    out.push_back(values.at(results_[i]));
-    need(out.back().type == result_types_.at(i), "a result's type");
-  }
+  std::vector<std::vector<Value>> out(replicas);
+  for (size_t replica = 0; replica < replicas; ++replica)
+    for (size_t i = 0; i < results_.size(); ++i) {
+      out[replica].push_back(values[replica].at(results_[i]));
+      need(out[replica].back().type == result_types_.at(i), "a result's type");
+    }
   return out;
 }
 

@@ -47,8 +47,12 @@ public:
   /// Which result an argument's memory is given to; -1: none.
   const std::vector<int>& donated() const { return donated_; }
   size_t results() const { return results_.size(); }
+  using Arguments = std::vector<const Value*>;
+  /// What each replica makes of its arguments; they go on statement by
+  /// statement, and exchange values in those that say so.
   /// Errors: std::runtime_error for operands or shapes that do not fit.
-  std::vector<Value> run(const std::vector<const Value*>& arguments) const;
+  std::vector<std::vector<Value>>
+  run(const std::vector<Arguments>& arguments) const;
 
 private:
   std::vector<Type> arguments_;

@@ -45,11 +45,53 @@ class Tpu(OwnFolder):
         hashes = {
             summary(*job, devices, "--strategy", *strategy)["weights_sha256"]
             for devices, strategy in (
-                (PLUGIN + ":2", ["tpu"]),
+                (PLUGIN + ":2", ["mirrored"]),
                 (PLUGIN + ":2", ["central_storage"]),
                 (PLUGIN, ["multi_worker_mirrored", "--workers", "2"]),
                 (PLUGIN, ["parameter_server", "--workers", "2", "--ps", "2"]))}
         self.assertEqual(len(hashes), 1, hashes)
+
+    def test_how_many_devices_run_a_program_decides_no_bit(self):
+        for job in ([*DIGITS, "--clip-norm", "1"],
+                    [*DIGITS, "--global-batch", "30", "--virtual-ranks", "8"],
+                    [*CLICKS, "--virtual-ranks", "5"]):
+            found = []
+            for count in ("1", "2", "3", "4"):
+                found.append(summary(
+                    *job, "--steps", "6", "--strategy", "tpu", "--devices",
+                    f"{PLUGIN}:{count}",
+                    environment={"STAND_IN_DEVICES": "4"}))
+            for name in ("weights_sha256", "state_sha256", "final_loss"):
+                self.assertEqual(len({one[name] for one in found}), 1, name)
+
+    def test_devices_may_sum_in_an_order_of_their_own(self):
+        job = [*DIGITS, "--steps", "6", "--strategy", "tpu", "--reduction",
+               "fast", "--devices"]
+        found = [summary(*job, f"{PLUGIN}:{count}",
+                         environment={"STAND_IN_DEVICES": "4"})["final_loss"]
+                 for count in ("1", "4")]
+        self.assertLess(abs(found[0] - found[1]), 1e-3 * found[0])
+
+    def test_a_worker_with_several_devices_is_started_again(self):
+        job = [*DIGITS, *TWO, "--steps", "12", "--checkpoint-every", "4"]
+        calm = summary(*job, "--checkpoint-dir", self.path("calm"))
+        for processes in ([], ["--processes"]):
+            name = f"kept{len(processes)}"
+            marker = self.path(name + "_failed")
+            failed = summary(*job, "--checkpoint-dir", self.path(name),
+                             *processes,
+                             environment={"STAND_IN_FAILS": f"25:{marker}"})
+            self.assertTrue(os.path.exists(marker))
+            self.assertEqual(len(failed["recoveries"]), 1)
+            self.assertEqual(failed["weights_sha256"], calm["weights_sha256"])
+
+    def test_a_plan_shows_devices_that_are_one_worker(self):
+        plan = subprocess.run([TROUPE, "plan", *DIGITS, *TWO],
+                              capture_output=True, text=True, timeout=60,
+                              check=True).stdout
+        self.assertRegex(plan, r"worker:0 +pjrt:\S+:0-1 ")
+        self.assertNotIn("worker:1", plan)
+        self.assertIn("on the devices, fixed tree", plan)
 
     def test_a_run_goes_on_from_a_checkpoint_and_its_weights_are_used(self):
         kept = ["--checkpoint-dir", self.path("kept"), "--checkpoint-every",

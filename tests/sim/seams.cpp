@@ -173,7 +173,8 @@ DataTime LeafComputer::take_data_time() {
   return {};
 }
 
-LeafLoss LeafComputer::push_pass(ResidentReplica&, uint64_t, RankRange) {
+LeafLoss LeafComputer::push_pass(ResidentReplica&, uint64_t, RankRange,
+                                 uint32_t) {
   kernels::require(false, "no device of a simulation keeps variables");
   return {};
 }

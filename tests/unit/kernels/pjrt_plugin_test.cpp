@@ -114,6 +114,9 @@ BOOST_AUTO_TEST_CASE(what_a_plugin_lacks_is_said_in_a_line) {
   BOOST_CHECK_EXCEPTION(make_replica(graph,
                                      pjrt_device(TROUPE_PJRT_STAND_IN, 2), 3),
                         InputError, says("the plugin has 2 devices"));
+  BOOST_CHECK_EXCEPTION(
+    make_resident_replica(graph, pjrt_device(TROUPE_PJRT_STAND_IN, 0, 3), {}, 3),
+    InputError, says("the plugin has 2 devices"));
   DrawnProblem problem{graph, 3};
   Buffer gradient{problem.layout.total};
   const auto compute = [&] {
@@ -130,6 +133,7 @@ BOOST_AUTO_TEST_CASE(what_a_plugin_lacks_is_said_in_a_line) {
 
 BOOST_AUTO_TEST_CASE(names_of_devices_are_those_of_the_command_line) {
   BOOST_CHECK_EQUAL(to_string(pjrt_device("a/b.so", 3)), "pjrt:a/b.so:3");
+  BOOST_CHECK_EQUAL(to_string(pjrt_device("a/b.so", 0, 4)), "pjrt:a/b.so:0-3");
   BOOST_CHECK_EQUAL(pjrt_device("a", 0).file, pjrt_device("a", 1).file);
   const auto device = pjrt_device(TROUPE_PJRT_STAND_IN, 0);
   BOOST_CHECK_EQUAL(numeric_class(device, Precision::float32),

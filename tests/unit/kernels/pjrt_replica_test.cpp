@@ -8,6 +8,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
 using namespace troupe;
 using namespace troupe::test;
 
@@ -15,8 +19,8 @@ BOOST_AUTO_TEST_SUITE(pjrt_replica_test)
 
 namespace {
 
-DeviceId plugin_device(uint32_t index = 0) {
-  return pjrt_device(plugin_file(), index);
+DeviceId plugin_device(uint32_t index = 0, uint32_t count = 1) {
+  return pjrt_device(plugin_file(), index, count);
 }
 
 std::string model_of(const std::string& sample, const std::string& operators) {
@@ -252,6 +256,160 @@ BOOST_AUTO_TEST_CASE(sums_may_pass_through_the_host) {
 
 BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
   check_lazy_tables(plugin_device());
+}
+
+// -- several devices ----------------------------------------------------------
+
+namespace {
+
+/// What a micro-batch's place is, how many rows it has, and how many sums of
+/// two follow it there.
+struct PlacedBatch {
+  uint32_t place;
+  uint32_t rows;
+  uint32_t merges = 0;
+};
+
+/// A step on several devices, and the same sums on one.
+class SideBySide {
+public:
+  explicit SideBySide(const std::string& model, const SampleShape& sample = {})
+    : graph_(make_graph(model, sample)),
+      problem_(graph_, 4),
+      one_(make_resident_replica(graph_, plugin_device(), rule_, 4)),
+      two_(make_resident_replica(graph_, plugin_device(0, 2), rule_, 4)),
+      state_(3 * problem_.layout.total) {
+    state_.fill(0);
+    BOOST_REQUIRE_EQUAL(two_->places(), 2u);
+    for (auto* device : {one_.get(), two_.get()})
+      device->write(problem_.parameters.data(), state_.data(),
+                    problem_.layout.total);
+  }
+
+  /// On one device batches go place by place; `after` says how many sums of
+  /// two follow each of them there.
+  void step(const std::vector<PlacedBatch>& batches,
+            const std::vector<uint32_t>& after, const SumProgram& order,
+            bool any_order = false) {
+    ++how_.number;
+    how_.samples = 0;
+    std::vector<size_t> by_place(batches.size());
+    std::iota(by_place.begin(), by_place.end(), 0);
+    std::ranges::stable_sort(by_place, {},
+                             [&](size_t i) { return batches[i].place; });
+    for (size_t i = 0; i < batches.size(); ++i) {
+      how_.samples += static_cast<float>(batches[i].rows);
+      two_->push_gradient(batch(batches, i), batches[i].place);
+      for (uint32_t merge = 0; merge < batches[i].merges; ++merge)
+        two_->add_gradients(batches[i].place);
+    }
+    std::vector<double> losses;
+    for (size_t i = 0; i < batches.size(); ++i)
+      losses.push_back(two_->next_stats().loss_sum);
+    for (size_t k = 0; k < batches.size(); ++k) {
+      one_->push_gradient(batch(batches, by_place[k]));
+      for (uint32_t merge = 0; merge < after[k]; ++merge)
+        one_->add_gradients();
+      BOOST_CHECK_EQUAL(one_->next_stats().loss_sum, losses[by_place[k]]);
+    }
+    two_->sum_places(order, any_order);
+    BOOST_CHECK(one_->update(how_));
+    BOOST_CHECK(two_->update(how_));
+    check_equal();
+  }
+
+private:
+  Batch batch(const std::vector<PlacedBatch>& batches, size_t i) const {
+    auto batch = problem_.batch;
+    batch.rows = batches[i].rows;
+    batch.features += i; // others for each
+    batch.key = 10 * how_.number + i;
+    return batch;
+  }
+
+  void check_equal() {
+    const auto total = problem_.layout.total;
+    Buffer found[2] = {Buffer{4 * total}, Buffer{4 * total}};
+    for (size_t i = 0; i < 2; ++i) {
+      found[i].fill(0);
+      (i == 0 ? one_ : two_)
+        ->read(found[i].data(), found[i].data() + total, total);
+    }
+    for (uint32_t i = 0; i < graph_.parameters.size(); ++i)
+      for (uint32_t slot = 0; slot < 3; ++slot) {
+        const auto at = slot * total + problem_.layout.offsets[i];
+        BOOST_CHECK_EQUAL(difference(found[0].data() + at,
+                                     found[1].data() + at,
+                                     graph_.parameters[i].size()),
+                          0);
+      }
+  }
+
+  Graph graph_;
+  DrawnProblem problem_;
+  OptimizerOptions rule_; // adam
+  std::unique_ptr<ResidentReplica> one_;
+  std::unique_ptr<ResidentReplica> two_;
+  Buffer state_;
+  ResidentReplica::Update how_{0, 0.05f, 1, 0.05, false};
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(several_devices_update_as_one_does) {
+  SideBySide both{"mlp:20-16-4"};
+  // Alike in both places: replicas of one program each time.
+  both.step({{0, 4}, {1, 4}, {0, 4, 1}, {1, 4, 1}}, {0, 1, 0, 2},
+            {{0, 0, 0}, {1, 0, 1}});
+}
+
+BOOST_AUTO_TEST_CASE(devices_may_have_unlike_shares_of_a_step) {
+  SideBySide both{"mlp:20-16-4"};
+  both.step({{0, 4}, {1, 3}, {1, 4, 1}}, {0, 0, 2}, {{0, 0, 0}, {1, 0, 1}});
+  both.step({{1, 2}}, {0}, {{1, 0, 0}});
+  both.step({{0, 4}, {0, 4}, {1, 4}}, {0, 1, 1},
+            {{0, 0, 0}, {0, 1, 1}, {1, 0, 1}});
+}
+
+BOOST_AUTO_TEST_CASE(devices_may_sum_in_any_order) {
+  SideBySide both{"mlp:20-16-4"};
+  both.step({{0, 4}, {1, 3}}, {0, 1}, {}, true);
+  both.step({{1, 3}}, {0}, {}, true);
+}
+
+BOOST_AUTO_TEST_CASE(models_of_images_are_trained_on_several_devices) {
+  SideBySide both{"resnet8", images(8, 3)};
+  both.step({{0, 4}, {1, 4}}, {0, 1}, {{0, 0, 0}, {1, 0, 1}});
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_of_several_devices_may_pass_through_the_host) {
+  const auto graph = make_graph("mlp:20-16-4");
+  DrawnProblem problem{graph, 4};
+  const auto total = problem.layout.total;
+  Buffer sum{total};
+  Buffer state{2 * total};
+  Buffer found[2] = {Buffer{total}, Buffer{total}};
+  for (const bool by_host : {false, true}) {
+    state.fill(0);
+    sum.fill(0);
+    found[by_host].fill(0);
+    const auto both = make_resident_replica(graph, plugin_device(0, 2), {}, 4);
+    both->write(problem.parameters.data(), state.data(), total);
+    both->push_gradient(problem.batch, 0);
+    both->push_gradient(problem.batch, 1);
+    both->sum_places({{0, 0, 0}, {1, 0, 1}}, false);
+    if (by_host) {
+      BOOST_CHECK(both->pop_gradient(sum.data()));
+      both->push_sum(sum.data());
+    }
+    BOOST_CHECK(both->update({}));
+    both->read(found[by_host].data(), state.data(), total);
+  }
+  for (uint32_t i = 0; i < graph.parameters.size(); ++i)
+    BOOST_CHECK_EQUAL(difference(found[0].data() + problem.layout.offsets[i],
+                                 found[1].data() + problem.layout.offsets[i],
+                                 graph.parameters[i].size()),
+                      0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

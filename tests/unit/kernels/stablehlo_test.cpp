@@ -85,6 +85,31 @@ BOOST_AUTO_TEST_CASE(products_in_bfloat16_give_float32) {
                       "tensor<3x4xbf16>) -> tensor<2x4xf32>\n");
 }
 
+BOOST_AUTO_TEST_CASE(replicas_exchange_parts_in_one_group) {
+  Program p;
+  const auto a = p.argument({{3, 4}});
+  const auto parts = p.all_to_all(a, 3);
+  const auto row = p.reshape(p.slice(parts, 0, 0, 1), {4});
+  BOOST_CHECK(p.all_gather(row, 3).type == (TensorType{{12}, Element::f32}));
+  BOOST_CHECK(p.all_reduce(a, 3).type == a.type);
+  check_has(p.text(), "replica_groups = dense<[[0, 1, 2]]> : tensor<1x3xi64>");
+}
+
+/// Of 23 elements three replicas add up 8, 8 and 7.
+BOOST_AUTO_TEST_CASE(a_sum_of_replicas_follows_its_program) {
+  const auto graph = make_graph("mlp:4-3-2");
+  const auto count = graph.parameters.size();
+  const SumProgram order{{0, 0, 0}, {0, 1, 1}, {1, 0, 0}, {2, 0, 0}, {2, 1, 3}};
+  const auto sum = sum_program(graph, 3, 2, order);
+  BOOST_CHECK_EQUAL(sum.arguments().size(), 2 * count);
+  BOOST_CHECK_EQUAL(sum.results().size(), count);
+  BOOST_CHECK_EQUAL(count_of(sum.text(), "stablehlo.add "), 4u);
+  BOOST_CHECK_EQUAL(count_of(sum.text(), "\"stablehlo.all_to_all\""), 2u);
+  BOOST_CHECK_EQUAL(count_of(sum.text(), "\"stablehlo.all_gather\""), 1u);
+  const auto any = any_order_sum_program(graph, 3);
+  BOOST_CHECK_EQUAL(count_of(any.text(), "\"stablehlo.all_reduce\""), count);
+}
+
 BOOST_AUTO_TEST_CASE(every_operator_is_written) {
   for (uint8_t kind = 0;
        kind <= static_cast<uint8_t>(OpKind::mean_squared_error); ++kind)

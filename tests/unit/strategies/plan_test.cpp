@@ -609,15 +609,44 @@ BOOST_AUTO_TEST_CASE(one_device_refuses_a_second_one) {
                 "--devices, or add --strategy mirrored");
 }
 
-BOOST_AUTO_TEST_CASE(tpu_is_mirrored_on_devices_of_a_plugin) {
+BOOST_AUTO_TEST_CASE(tpu_is_a_worker_with_all_devices_of_a_plugin) {
   auto options = mirrored(2);
   options.strategy = Strategy::tpu;
   BOOST_TEST(refusal(options).starts_with(
     "strategy tpu computes on devices of a PJRT plugin"));
   options.devices = {"pjrt:a.so:0", "pjrt:a.so:1"};
   const auto plan = planned(options);
-  BOOST_TEST(plan.of_kind(RoleKind::worker).size() == 2u);
-  BOOST_TEST(plan.reduction == planned(mirrored(2)).reduction);
+  const auto workers = plan.of_kind(RoleKind::worker);
+  BOOST_REQUIRE(workers.size() == 1u);
+  BOOST_TEST(workers[0].device == "pjrt:a.so:0-1");
+  BOOST_TEST(workers[0].ranks.size() == options.virtual_ranks);
+  BOOST_TEST(plan.reduction == "on the devices, fixed tree");
+  options.any_order = true;
+  BOOST_TEST(planned(options).reduction == "on the devices, any order");
+  options.all_reduce = "reduction_to_one_device";
+  BOOST_TEST(refusal(options).find("has no effect with strategy tpu")
+             != std::string::npos);
+  options.all_reduce = "auto";
+  options.virtual_ranks = 1;
+  BOOST_TEST(refusal(options).find("2 devices need at least 2 virtual ranks")
+             != std::string::npos);
+  options.virtual_ranks = 2;
+  options.devices.pop_back();
+  const auto one = planned(options);
+  BOOST_TEST(one.of_kind(RoleKind::worker).front().device == "pjrt:a.so:0");
+  BOOST_TEST(one.reduction == "local, any order");
+}
+
+BOOST_AUTO_TEST_CASE(devices_of_strategy_tpu_are_one_plugins) {
+  auto options = mirrored(2);
+  options.strategy = Strategy::tpu;
+  for (const auto& others : {std::vector<std::string>{"pjrt:a.so:0", "pjrt:b.so:0"},
+                             {"pjrt:a.so:0", "cpu:0"},
+                             {"pjrt:a.so:1", "pjrt:a.so:0"}}) {
+    options.devices = others;
+    BOOST_TEST(refusal(options).find("pjrt:/path/libtpu.so:2")
+               != std::string::npos);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(names_of_strategies_read_back) {
