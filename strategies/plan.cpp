@@ -57,8 +57,15 @@ bool is_staged(const PlanOptions& x) {
              && (!is_sliced(x) || !x.stages.empty()));
 }
 
-/// Who shares the virtual ranks: replicas, workers of a parameter server, or a
-/// worker's devices with strategy tpu.
+/// Whether a worker drives all devices that it has, as one.
+bool drives_together(const PlanOptions& x) {
+  return x.strategy == Strategy::tpu
+         || (x.strategy == Strategy::multi_worker_mirrored
+             && x.devices.front().starts_with("pjrt:"));
+}
+
+/// Who shares the virtual ranks: devices, those of each worker, or workers with
+/// shards.
 uint64_t members_of(const PlanOptions& x) {
   const auto devices = uint64_t{x.devices.size()};
   if (is_staged(x) || is_sliced(x))
@@ -70,10 +77,10 @@ uint64_t members_of(const PlanOptions& x) {
 }
 
 uint64_t workers_of(const PlanOptions& x) {
-  return x.strategy == Strategy::tpu ? 1 : members_of(x);
+  return drives_together(x) ? members_of(x) / x.devices.size() : members_of(x);
 }
 
-/// All devices of strategy tpu as one: pjrt:libtpu.so:0-3.
+/// A worker's devices as one: pjrt:libtpu.so:0-3.
 std::string devices_together(const std::vector<std::string>& devices) {
   return devices.front()
          + (devices.size() > 1 ? '-' + std::to_string(devices.size() - 1) : "");
@@ -260,9 +267,10 @@ std::optional<std::string> mistake(const PlanOptions& x) {
   if (x.strategy == Strategy::tpu && !x.devices.front().starts_with("pjrt:"))
     return "strategy tpu computes on devices of a PJRT plugin: name them with "
            "--devices pjrt:/path/libtpu.so, or add --strategy mirrored";
-  if (x.strategy == Strategy::tpu && !are_of_one_plugin(x.devices))
-    return "strategy tpu runs its programs on all devices together, which are "
-           "one plugin's: name them with --devices pjrt:/path/libtpu.so:"
+  if (drives_together(x) && !are_of_one_plugin(x.devices))
+    return "strategy " + to_string(x.strategy)
+           + " runs programs on all devices of a worker together, which are "
+             "one plugin's: name them with --devices pjrt:/path/libtpu.so:"
            + std::to_string(x.devices.size())
            + ", or add --strategy mirrored";
   if (x.strategy == Strategy::one_device && x.devices.size() > 1)
@@ -509,7 +517,7 @@ bool make_plan(const PlanOptions& options,
   out.roles.push_back({{RoleKind::evaluator, 0}, devices.front(), {}, {}});
   for (uint32_t i = 0; i < workers; ++i)
     out.roles.push_back({{RoleKind::worker, i},
-                         options.strategy == Strategy::tpu
+                         drives_together(options)
                            ? devices_together(devices)
                            : devices[i % devices.size()],
                          ranks_of_worker(i, workers, options.virtual_ranks),

@@ -1,23 +1,36 @@
 #include "actors/replica/device_home.hpp"
 
 #include "actors/compute/not_finite.hpp"
-#include "actors/replica/sums.hpp"
 #include "kernels/base/seconds_since.hpp"
 #include "kernels/base/steady_clock.hpp"
-#include "strategies/step_division.hpp"
+#include "strategies/tree_addends.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace troupe {
 
+namespace {
+
+/// Whether devices like this one update with the bits of all other members: of
+/// the host, or of a plugin's devices, where there are no others.
+bool updates_alike(const Job& job, DeviceId device) {
+  if (device.kind != DeviceId::Kind::pjrt)
+    return updates_as_the_host(job.worker_graph, device, job.options.rule);
+  return std::ranges::all_of(
+    job.plan.of_kind(RoleKind::worker), [](const RolePlan& worker) {
+      return parse_device(worker.device).kind == DeviceId::Kind::pjrt;
+    });
+}
+
+} // namespace
+
 bool devices_keep_variables(const Job& job) {
   if (job.options.strategy == Strategy::central_storage)
     return false;
   return std::ranges::any_of(
     job.plan.of_kind(RoleKind::worker), [&](const RolePlan& worker) {
-      return updates_as_the_host(job.worker_graph, parse_device(worker.device),
-                                 job.options.rule);
+      return updates_alike(job, parse_device(worker.device));
     });
 }
 
@@ -29,9 +42,7 @@ std::unique_ptr<DeviceHome> DeviceHome::of(const RoleContext& context,
   // A layer in slices has one trust ratio for all of its pieces.
   if (rule.kind == OptimizerKind::lamb && !job.graph.pieces.empty())
     return nullptr;
-  if (!alone
-      && (!devices_keep_variables(job)
-          || !updates_as_the_host(job.worker_graph, device, rule)))
+  if (!alone && (!devices_keep_variables(job) || !updates_alike(job, device)))
     return nullptr;
   auto made = make_resident_replica(job.worker_graph, device, rule,
                                     computer.max_rows(), job.precision());
@@ -83,22 +94,56 @@ bool DeviceHome::list(uint64_t step, RankRange node,
   return has_left || has_right;
 }
 
-/// Leaves the sums of each place's nodes there; false: no node has samples.
-/// Places go on side by side, pass by pass.
-bool DeviceHome::sum(uint64_t step,
-                     const std::vector<std::vector<RankRange>>& nodes,
-                     StepGradient& result) {
-  std::vector<std::vector<Pass>> passes(nodes.size());
-  size_t rounds = 0;
-  const auto first = result.leaves.size();
-  for (size_t place = 0; place < nodes.size(); ++place) {
-    for (auto node : nodes[place]) {
-      list(step, node, passes[place]);
-      for (auto rank = node.lo; rank < node.hi; ++rank)
-        result.leaves.push_back({rank, 0, 0});
+/// Leaves a node's sum on the device, or on each of its devices, which share
+/// the node's ranks; false: it has no samples.
+bool DeviceHome::sum(uint64_t step, RankRange node, StepGradient& result) {
+  const auto places = device_->places();
+  const auto size = node.size();
+  const auto there = [&](RankRange part) { // of the node's own tree
+    return RankRange{node.lo + part.lo, node.lo + part.hi};
+  };
+  std::vector<std::vector<RankRange>> nodes(places);
+  std::vector<std::vector<uint32_t>> vectors(places); // those before each node
+  std::vector<std::vector<Pass>> passes(places);
+  for (uint32_t place = 0; place < places; ++place) {
+    const auto ranks = ranks_of_worker(place, places, size);
+    if (computer_.in_any_order() && !ranks.empty())
+      nodes[place] = {ranks};
+    else
+      nodes[place] = maximal_nodes(ranks, size);
+    uint32_t filled = 0;
+    for (auto part : nodes[place]) {
+      vectors[place].push_back(filled);
+      filled += list(step, there(part), passes[place]) ? 1 : 0;
     }
-    rounds = std::max(rounds, passes[place].size());
   }
+  for (auto rank = node.lo; rank < node.hi; ++rank)
+    result.leaves.push_back({rank, 0, 0});
+  compute_passes(step, passes, result);
+  if (std::ranges::all_of(passes, &std::vector<Pass>::empty))
+    return false;
+  if (places == 1)
+    return true;
+  SumProgram program;
+  if (!computer_.in_any_order()) {
+    std::vector<bool> filled;
+    for (uint32_t rank = 0; rank < size; ++rank)
+      filled.push_back(computer_.filled(step, there({rank, rank + 1})));
+    for (const auto& addend : tree_addends(nodes, filled))
+      program.push_back({addend.member, vectors[addend.member][addend.node],
+                         addend.merges});
+  }
+  device_->sum_places(program, computer_.in_any_order());
+  return true;
+}
+
+/// Places go on side by side, pass by pass.
+void DeviceHome::compute_passes(uint64_t step,
+                                const std::vector<std::vector<Pass>>& passes,
+                                StepGradient& result) {
+  size_t rounds = 0;
+  for (const auto& of_place : passes)
+    rounds = std::max(rounds, of_place.size());
   std::vector<LeafLoss> begun;
   for (size_t round = 0; round < rounds; ++round) {
     uint32_t merges = 0;
@@ -116,29 +161,9 @@ bool DeviceHome::sum(uint64_t step,
   }
   for (auto& leaf : begun) {
     leaf.loss_sum += device_->next_stats().loss_sum;
-    *std::ranges::find(result.leaves.begin() + static_cast<long>(first),
-                       result.leaves.end(), leaf.virtual_rank,
+    *std::ranges::find(result.leaves, leaf.virtual_rank,
                        &LeafLoss::virtual_rank) = leaf;
   }
-  return !begun.empty();
-}
-
-/// Leaves the sum of all ranks on the device, or on each of its devices.
-void DeviceHome::sum_whole(uint64_t step, RankRange ranks,
-                           StepGradient& result) {
-  const auto places = device_->places();
-  if (places == 1) {
-    sum(step, {{ranks}}, result);
-    return;
-  }
-  std::vector<StepMember> members;
-  for (uint32_t place = 0; place < places; ++place)
-    members.push_back({ranks_of_worker(place, places, ranks.size()), {}});
-  const bool any_order = computer_.in_any_order();
-  const auto nodes = nodes_of(divide_step(members, {ranks.size(), any_order}));
-  sum(step, nodes, result);
-  device_->sum_places(any_order ? SumProgram{} : tree_program(*job_, step, nodes),
-                      any_order);
 }
 
 /// What is not finite is computed once more, as by a LeafComputer: the machine
@@ -167,7 +192,7 @@ bool DeviceHome::sum_all(uint64_t step, const NodeTargets& targets,
   bool finite = true;
   for (size_t i = 0; i < targets.nodes.size(); ++i) {
     pin(targets.sums[i]);
-    if (sum(step, {{targets.nodes[i]}}, result)
+    if (sum(step, targets.nodes[i], result)
         && !device_->pop_gradient(targets.sums[i]))
       finite = false;
   }
@@ -210,7 +235,7 @@ StepGradient DeviceHome::take_alone(UpdateMoment moment,
                                     const NodeTargets& targets,
                                     const VariableBanks&) {
   return twice(moment.step, [&](StepGradient& gradient) {
-    sum_whole(moment.step, targets.nodes.front(), gradient);
+    sum(moment.step, targets.nodes.front(), gradient);
     return losses_are_finite(gradient.leaves) && update_by_sum(moment);
   });
 }

@@ -47,9 +47,10 @@ private:
   };
   bool sum_all(uint64_t step, const NodeTargets& targets, StepGradient& result);
   bool list(uint64_t step, RankRange node, std::vector<Pass>& passes) const;
-  bool sum(uint64_t step, const std::vector<std::vector<RankRange>>& nodes,
-           StepGradient& result);
-  void sum_whole(uint64_t step, RankRange ranks, StepGradient& result);
+  bool sum(uint64_t step, RankRange node, StepGradient& result);
+  void compute_passes(uint64_t step,
+                      const std::vector<std::vector<Pass>>& passes,
+                      StepGradient& result);
   bool update_by_sum(UpdateMoment moment);
   void pin(float* array);
 

@@ -241,6 +241,9 @@ Client::run(const Executable& executable,
   args.num_devices = replicas;
   args.num_args = inputs.front().size();
   args.output_lists = of_results.data();
+  std::unique_lock lock{together_, std::defer_lock};
+  if (replicas > 1)
+    lock.lock();
   if (const auto failure =
         plugin_.call(abi::Function::loaded_executable_execute, args);
       !failure.empty())

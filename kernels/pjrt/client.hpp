@@ -120,6 +120,7 @@ private:
   std::string platform_version_;
   std::vector<abi::Device*> devices_;
   std::mutex compiling_;
+  std::mutex together_; ///< all devices get programs of several in one order
   std::map<std::pair<std::vector<uint32_t>, std::string>,
            std::shared_ptr<const Executable>>
     compiled_;

@@ -40,29 +40,37 @@ class Tpu(OwnFolder):
                     found = summary(*job, *steps, *where)["final_loss"]
                     self.assertLess(abs(found - want), places * want, where)
 
-    def test_who_sums_on_the_host_decides_no_bit(self):
-        job = [*DIGITS, "--steps", "6", "--devices"]
-        hashes = {
-            summary(*job, devices, "--strategy", *strategy)["weights_sha256"]
-            for devices, strategy in (
-                (PLUGIN + ":2", ["mirrored"]),
-                (PLUGIN + ":2", ["central_storage"]),
-                (PLUGIN, ["multi_worker_mirrored", "--workers", "2"]),
-                (PLUGIN, ["parameter_server", "--workers", "2", "--ps", "2"]))}
-        self.assertEqual(len(hashes), 1, hashes)
+    def one_hash(self, job, places, devices=4):
+        found = [summary(*job, *place,
+                         environment={"STAND_IN_DEVICES": str(devices)})
+                 for place in places]
+        for name in ("weights_sha256", "state_sha256", "final_loss"):
+            self.assertEqual(len({one[name] for one in found}), 1,
+                             [one[name] for one in found])
 
-    def test_how_many_devices_run_a_program_decides_no_bit(self):
-        for job in ([*DIGITS, "--clip-norm", "1"],
-                    [*DIGITS, "--global-batch", "30", "--virtual-ranks", "8"],
-                    [*CLICKS, "--virtual-ranks", "5"]):
-            found = []
-            for count in ("1", "2", "3", "4"):
-                found.append(summary(
-                    *job, "--steps", "6", "--strategy", "tpu", "--devices",
-                    f"{PLUGIN}:{count}",
-                    environment={"STAND_IN_DEVICES": "4"}))
-            for name in ("weights_sha256", "state_sha256", "final_loss"):
-                self.assertEqual(len({one[name] for one in found}), 1, name)
+    def test_who_updates_on_devices_decides_no_bit(self):
+        # Of 261 samples the ninth step has five.
+        digits = ["--data", "synthetic:digits?samples=290", *DIGITS[2:]]
+        for job in (["--clip-norm", "1"],
+                    ["--virtual-ranks", "8", "--optimizer", "lamb"]):
+            self.one_hash(
+                [*digits, "--steps", "10", *job],
+                [["--strategy", "tpu", "--devices", f"{PLUGIN}:{count}"]
+                 for count in (1, 2, 3, 4)]
+                + [["--strategy", "one_device", "--devices", PLUGIN],
+                   ["--strategy", "mirrored", "--devices", f"{PLUGIN}:3"],
+                   ["--strategy", "multi_worker_mirrored", "--workers", "2",
+                    "--devices", f"{PLUGIN}:2"]])
+        self.one_hash([*CLICKS, "--steps", "6", "--virtual-ranks", "5"],
+                      [["--strategy", "tpu", "--devices", f"{PLUGIN}:{count}"]
+                       for count in (1, 3)])
+
+    def test_who_updates_on_the_host_decides_no_bit(self):
+        self.one_hash([*DIGITS, "--steps", "6"],
+                      [["--strategy", "central_storage", "--devices",
+                        f"{PLUGIN}:2"],
+                       ["--strategy", "parameter_server", "--workers", "2",
+                        "--ps", "2", "--devices", PLUGIN]])
 
     def test_devices_may_sum_in_an_order_of_their_own(self):
         job = [*DIGITS, "--steps", "6", "--strategy", "tpu", "--reduction",
@@ -73,13 +81,14 @@ class Tpu(OwnFolder):
         self.assertLess(abs(found[0] - found[1]), 1e-3 * found[0])
 
     def test_a_worker_with_several_devices_is_started_again(self):
-        job = [*DIGITS, *TWO, "--steps", "12", "--checkpoint-every", "4"]
-        calm = summary(*job, "--checkpoint-dir", self.path("calm"))
-        for processes in ([], ["--processes"]):
-            name = f"kept{len(processes)}"
+        kept = ["--steps", "12", "--checkpoint-every", "4", "--checkpoint-dir"]
+        calm = summary(*DIGITS, *TWO, *kept, self.path("calm"))
+        for name, where in (
+                ("alone", TWO),
+                ("beside", ["--strategy", "multi_worker_mirrored", "--workers",
+                            "2", *TWO[2:]])):
             marker = self.path(name + "_failed")
-            failed = summary(*job, "--checkpoint-dir", self.path(name),
-                             *processes,
+            failed = summary(*DIGITS, *where, *kept, self.path(name),
                              environment={"STAND_IN_FAILS": f"25:{marker}"})
             self.assertTrue(os.path.exists(marker))
             self.assertEqual(len(failed["recoveries"]), 1)

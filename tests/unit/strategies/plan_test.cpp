@@ -637,6 +637,19 @@ BOOST_AUTO_TEST_CASE(tpu_is_a_worker_with_all_devices_of_a_plugin) {
   BOOST_TEST(one.reduction == "local, any order");
 }
 
+BOOST_AUTO_TEST_CASE(workers_with_a_plugin_drive_all_of_its_devices) {
+  auto options = mirrored(4);
+  options.strategy = Strategy::multi_worker_mirrored;
+  options.workers = 2;
+  options.devices = {"pjrt:a.so:0", "pjrt:a.so:1"};
+  const auto workers = planned(options).of_kind(RoleKind::worker);
+  BOOST_REQUIRE(workers.size() == 2u);
+  BOOST_TEST(workers[1].device == "pjrt:a.so:0-1");
+  options.virtual_ranks = 3;
+  BOOST_TEST(refusal(options).find("need at least 4 virtual ranks")
+             != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(devices_of_strategy_tpu_are_one_plugins) {
   auto options = mirrored(2);
   options.strategy = Strategy::tpu;
