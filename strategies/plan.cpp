@@ -271,8 +271,7 @@ std::optional<std::string> mistake(const PlanOptions& x) {
     return "strategy " + to_string(x.strategy)
            + " runs programs on all devices of a worker together, which are "
              "one plugin's: name them with --devices pjrt:/path/libtpu.so:"
-           + std::to_string(x.devices.size())
-           + ", or add --strategy mirrored";
+           + std::to_string(x.devices.size()) + ", or add --strategy mirrored";
   if (x.strategy == Strategy::one_device && x.devices.size() > 1)
     return "strategy one_device uses one device, not "
            + std::to_string(x.devices.size())
@@ -517,9 +516,8 @@ bool make_plan(const PlanOptions& options,
   out.roles.push_back({{RoleKind::evaluator, 0}, devices.front(), {}, {}});
   for (uint32_t i = 0; i < workers; ++i)
     out.roles.push_back({{RoleKind::worker, i},
-                         drives_together(options)
-                           ? devices_together(devices)
-                           : devices[i % devices.size()],
+                         drives_together(options) ? devices_together(devices)
+                                                  : devices[i % devices.size()],
                          ranks_of_worker(i, workers, options.virtual_ranks),
                          served ? reduced : owned[i]});
   for (uint32_t i = 0; served && i < owners * (paired ? 1 : options.chain); ++i)

@@ -43,9 +43,8 @@ DeviceId parse_device(const std::string& text) {
     const auto numbers = text.substr(end + 1);
     const auto first = std::stoul(numbers);
     const auto dash = numbers.find('-');
-    const auto last = dash == numbers.npos
-                        ? first
-                        : std::stoul(numbers.substr(dash + 1));
+    const auto last =
+      dash == numbers.npos ? first : std::stoul(numbers.substr(dash + 1));
     return pjrt_device(text.substr(colon + 1, end - colon - 1),
                        static_cast<uint32_t>(first),
                        static_cast<uint32_t>(last - first + 1));

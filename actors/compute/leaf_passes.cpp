@@ -188,8 +188,7 @@ LeafLoss LeafComputer::push_pass(ResidentReplica& device, uint64_t step,
   const auto batch = gather(step, ranks, memory);
   const bool spoils = strike();
   device.push_gradient(batch, place);
-  return {ranks.lo,
-          spoils ? std::numeric_limits<double>::quiet_NaN() : 0.0,
+  return {ranks.lo, spoils ? std::numeric_limits<double>::quiet_NaN() : 0.0,
           batch.rows};
 }
 

@@ -146,7 +146,9 @@ void CoordinatorState::conclude(const RunOutputs& outputs) {
   if (async_)
     outcome.rest = leases_.rest();
   outcome.isa = options_.isa;
-  outcome.numeric_class = numeric_class_;
+  for (const auto& [numeric_class, probe] : probes_)
+    outcome.numeric_class += (outcome.numeric_class.empty() ? "" : " and ")
+                             + numeric_class;
   outcome.checkpoints = checkpoints_.written();
   outcome.tables = outputs.tables;
   outcome.weights_sha256 = outputs.weights_sha256;

@@ -209,21 +209,26 @@ std::string CoordinatorState::misfit(const Join& join) {
                              return one.first.kind == RoleKind::worker
                                     || has_model_part(one.first.kind);
                            });
-  if (numeric_class_.empty() || is_first) { // whoever was before it has left
-    probe_ = join.probe;
-    numeric_class_ = join.numeric_class;
-  }
-  const bool one_class = numeric_class_ == join.numeric_class;
-  if (probe_ == join.probe && one_class)
+  if (probes_.empty() || is_first) // whoever was before it has left
+    probes_ = {{join.numeric_class, join.probe}};
+  const auto known = probes_.find(join.numeric_class);
+  // Who comes first decides the bits of such a job in any case.
+  const bool mixes = job_->options.synchronisation == Synchronisation::async
+                     && !job_->plan.dense_reduced;
+  if (known == probes_.end() && mixes) {
+    probes_.emplace(join.numeric_class, join.probe);
     return {};
-  return one_class
-           ? "gets other bits than the workers before it, though all are of "
-             "the numeric class "
-               + numeric_class_
-               + ": another build, a plug-in or a faulty processor"
-           : "computes in the numeric class " + join.numeric_class
-               + ", and the workers before it in " + numeric_class_
-               + ": use machines of one class, or pin --isa";
+  }
+  if (known == probes_.end())
+    return "computes in the numeric class " + join.numeric_class
+           + ", and the workers before it in " + probes_.begin()->first
+           + ": use machines of one class, or pin --isa";
+  if (known->second == join.probe)
+    return {};
+  return "gets other bits than the workers before it, though all are of the "
+         "numeric class "
+         + join.numeric_class
+         + ": another build, a plug-in or a faulty processor";
 }
 
 /// Workers would wait for samples, and end for it, while the first reader still

@@ -246,8 +246,8 @@ private:
   std::map<RoleId, Clock::time_point> lost_; ///< until they say hello again
   Seals seals_;
   Fence proposed_, fence_; ///< fence_: the active epoch's; job 0: none is
-  std::string probe_, numeric_class_;   ///< of the first worker
-  bool begun_ = false, renews_ = false; ///< a member has lost a link
+  std::map<std::string, std::string> probes_; ///< by numeric class
+  bool begun_ = false, renews_ = false;       ///< a member has lost a link
   CommitBook commits_;
   LeaseAccount leases_;
   FaultDesk faults_;

@@ -130,8 +130,8 @@ bool DeviceHome::sum(uint64_t step, RankRange node, StepGradient& result) {
     for (uint32_t rank = 0; rank < size; ++rank)
       filled.push_back(computer_.filled(step, there({rank, rank + 1})));
     for (const auto& addend : tree_addends(nodes, filled))
-      program.push_back({addend.member, vectors[addend.member][addend.node],
-                         addend.merges});
+      program.push_back(
+        {addend.member, vectors[addend.member][addend.node], addend.merges});
   }
   device_->sum_places(program, computer_.in_any_order());
   return true;
@@ -155,8 +155,7 @@ void DeviceHome::compute_passes(uint64_t step,
       }
     for (uint32_t merge = 0; merge < merges; ++merge)
       for (uint32_t place = 0; place < passes.size(); ++place)
-        if (round < passes[place].size()
-            && merge < passes[place][round].merges)
+        if (round < passes[place].size() && merge < passes[place][round].merges)
           device_->add_gradients(place);
   }
   for (auto& leaf : begun) {

@@ -15,9 +15,9 @@ namespace {
 constexpr uint32_t max_devices = 1024;
 constexpr uint32_t max_virtual_devices = 64;
 constexpr auto expected =
-  "expected cpu:N, cuda:I[,cuda:J], cuda:all, cuda:0*2 (two virtual devices "
-  "on one GPU) or pjrt:FILE.so[:N] (N devices of a PJRT plugin), for example "
-  "cpu:2";
+  "expected cpu:N, cuda:I[,cuda:J], cuda:I,cpu:N, cuda:all, cuda:0*2 (two "
+  "virtual devices on one GPU) or pjrt:FILE.so[:N] (N devices of a PJRT "
+  "plugin), for example cpu:2";
 constexpr std::string_view plugin_prefix = "pjrt:";
 
 std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
@@ -36,6 +36,17 @@ std::vector<std::string> split_at_commas(const std::string& text) {
       out.back() += c;
   }
   return out;
+}
+
+/// cpu:2 are two devices: cpu:0, cpu:1.
+std::vector<std::string> processors(const std::string& item) {
+  try {
+    return numbered("cpu", parse_whole(item.substr(4), 1, max_devices));
+  } catch (const UsageError&) {
+    throw UsageError("expected cpu:N with N from 1 to "
+                     + std::to_string(max_devices)
+                     + ", the number of CPU devices");
+  }
 }
 
 /// cuda:1 is one device; cuda:1*3 three that share a GPU: cuda:1, cuda:1.1,
@@ -59,9 +70,15 @@ std::vector<std::string> cuda_devices(const std::string& item) {
   }
 }
 
-/// The GPU of a device, virtual or not: cuda:1.
-std::string gpu_of(const std::string& device) {
-  return device.substr(0, device.find('.'));
+bool is_gpu(const std::string& device) {
+  return device.starts_with("cuda:");
+}
+
+/// What a device is one of: a GPU, cuda:1, which may be virtual devices, or the
+/// processor.
+std::string place_of(const std::string& device) {
+  return is_gpu(device) ? device.substr(0, device.find('.'))
+                        : device.substr(0, device.find(':'));
 }
 
 bool is_of_plugin(const std::string& device) {
@@ -134,6 +151,23 @@ std::vector<std::string> default_devices(const Settings& settings,
   return numbered("cpu", std::clamp(around.cores, 1u, most));
 }
 
+/// Each kind of device has bits of its own.
+void check_kinds(const JobOptions& job) {
+  const auto is_one = [](const std::string& device) {
+    return place_of(device) == "cpu";
+  };
+  const auto processors = std::ranges::count_if(job.devices, is_one);
+  const bool mixed = processors > 0 && processors < std::ssize(job.devices);
+  if (mixed
+      && (job.synchronisation != Synchronisation::async
+          || job.dense == "all_reduced"))
+    throw UsageError("--devices " + print_devices(job.devices)
+                     + ": GPUs and processors get different bits, as workers "
+                       "of an asynchronous job alone may: name those of one "
+                       "kind, or add --strategy parameter_server --async, "
+                       "without --dense all_reduced");
+}
+
 uint32_t default_threads(const Settings& settings, uint32_t cores) {
   const auto& job = settings.job;
   if (is_of_plugin(job.devices.front())) // it has threads of its own
@@ -155,22 +189,17 @@ std::vector<std::string> parse_devices(const std::string& text) {
     return {text};
   if (is_of_plugin(text))
     return plugin_devices(text);
-  if (text.rfind("cpu:", 0) == 0) {
-    try {
-      return numbered("cpu", parse_whole(text.substr(4), 1, max_devices));
-    } catch (const UsageError&) {
-      throw UsageError("expected cpu:N with N from 1 to "
-                       + std::to_string(max_devices)
-                       + ", the number of CPU devices");
-    }
-  }
   std::vector<std::string> out;
   for (const auto& item : split_at_commas(text)) {
-    auto devices = cuda_devices(item);
+    const bool processor = item.starts_with("cpu:");
+    auto devices = processor ? processors(item) : cuda_devices(item);
     if (std::find(out.begin(), out.end(), devices.front()) != out.end())
-      throw UsageError(devices.front()
-                       + " is named twice; for virtual devices write "
-                       + devices.front() + "*2");
+      throw UsageError(processor
+                         ? "devices of the processor are named twice; write "
+                           "cpu:N for N of them"
+                         : devices.front()
+                             + " is named twice; for virtual devices write "
+                             + devices.front() + "*2");
     out.insert(out.end(), devices.begin(), devices.end());
   }
   return out;
@@ -179,21 +208,21 @@ std::vector<std::string> parse_devices(const std::string& text) {
 std::string print_devices(const std::vector<std::string>& devices) {
   if (devices.empty())
     return {};
-  if (devices.front().rfind("cpu:", 0) == 0)
-    return "cpu:" + std::to_string(devices.size());
   if (is_of_plugin(devices.front()))
     return plugin_of(devices.front()) + ":" + std::to_string(devices.size());
   std::string out;
   for (auto at = devices.begin(); at != devices.end();) {
-    const auto gpu = gpu_of(*at);
+    const auto place = place_of(*at);
     const auto end = std::find_if(at, devices.end(), [&](const auto& device) {
-      return gpu_of(device) != gpu;
+      return place_of(device) != place;
     });
+    const auto count = std::to_string(end - at);
     if (!out.empty())
       out += ',';
-    out += gpu;
-    if (end - at > 1)
-      out.append("*").append(std::to_string(end - at));
+    if (place == "cpu")
+      out.append("cpu:").append(count);
+    else
+      out.append(place).append(end - at > 1 ? "*" + count : "");
     at = end;
   }
   return out;
@@ -207,7 +236,7 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
       && settings.command != "role") // it may be of another host
     check_plugin(devices.front());
   auto all = devices.front() == "cuda:all";
-  auto needed = devices.front().rfind("cuda:", 0) == 0 && computes(settings);
+  auto needed = std::ranges::any_of(devices, is_gpu) && computes(settings);
   auto there = all || needed ? around.cuda_devices() : 0;
   if (all)
     devices = numbered("cuda", there);
@@ -215,10 +244,11 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
     throw InputError("--devices cuda:all: no usable CUDA device here; use "
                      "--devices cpu:N");
   for (const auto& device : devices)
-    if (needed && std::stoul(device.substr(5)) >= there)
+    if (needed && is_gpu(device) && std::stoul(device.substr(5)) >= there)
       throw InputError("--devices " + device + ": this machine has "
                        + std::to_string(there)
                        + " usable CUDA devices; use --devices cpu:N");
+  check_kinds(settings.job);
   if (settings.given.count("threads-per-device") == 0)
     settings.job.threads_per_device = default_threads(settings, around.cores);
 }

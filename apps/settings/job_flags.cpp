@@ -260,18 +260,19 @@ void add_inputs(std::vector<Flag>& flags) {
 
 void add_places(std::vector<Flag>& flags) {
   constexpr auto group = "Where it runs";
-  add(flags, group, on_jobs,
-      {{"strategy", "S", text_flag, "mirrored",
-        "one_device; mirrored (a replica on each device of this machine), "
-        "multi_worker_mirrored (on each device of each worker), "
-        "central_storage (replicas share the host's variables); "
-        "parameter_server (workers push to shards); "
-        "pipeline (layers on stages); tensor (slices of layers on members); "
-        "hybrid (several pipelines, or groups of tensor members, side by "
-        "side); "
-        "fully_sharded (workers keep a share of the model each); "
-        "tpu (one worker, whose devices of a PJRT plugin run the same programs)",
-        strategy()}});
+  add(
+    flags, group, on_jobs,
+    {{"strategy", "S", text_flag, "mirrored",
+      "one_device; mirrored (a replica on each device of this machine), "
+      "multi_worker_mirrored (on each device of each worker), "
+      "central_storage (replicas share the host's variables); "
+      "parameter_server (workers push to shards); "
+      "pipeline (layers on stages); tensor (slices of layers on members); "
+      "hybrid (several pipelines, or groups of tensor members, side by "
+      "side); "
+      "fully_sharded (workers keep a share of the model each); "
+      "tpu (one worker, whose devices of a PJRT plugin run the same programs)",
+      strategy()}});
   add(flags, group, on_all,
       {{"devices", "D", text_flag,
         "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "

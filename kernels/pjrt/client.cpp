@@ -190,9 +190,8 @@ Client::compile(const stablehlo::Program& program,
   std::vector<TensorType> results;
   for (const auto& result : program.results())
     results.push_back(result.type);
-  auto made = std::make_shared<const Executable>(*this, args.executable,
-                                                 std::move(results),
-                                                 devices.size());
+  auto made = std::make_shared<const Executable>(
+    *this, args.executable, std::move(results), devices.size());
   compiled_.emplace(std::move(key), made);
   return made;
 }

@@ -48,8 +48,8 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
 DeviceTensors Passes::upload(const float* flat, uint32_t place) {
   DeviceTensors out;
   for (size_t i = 0; i < graph_.parameters.size(); ++i)
-    out.push_back(upload(flat + layout_.offsets[i],
-                         {graph_.parameters[i].shape}, place));
+    out.push_back(
+      upload(flat + layout_.offsets[i], {graph_.parameters[i].shape}, place));
   return out;
 }
 

@@ -2,7 +2,6 @@
 
 #include "kernels/base/buffer.hpp"
 #include "kernels/base/require.hpp"
-#include "kernels/cpu/vector_loops.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/pjrt/passes.hpp"
 

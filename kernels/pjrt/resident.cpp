@@ -252,9 +252,8 @@ private:
     // Others than a run's first are of batches that are not full.
     auto& kept = sums_[hash_of(order)];
     if (!kept)
-      kept = std::make_unique<Passes::Everywhere>(
-        stablehlo::sum_program(passes_.graph(), places(),
-                               static_cast<uint32_t>(vectors), order));
+      kept = std::make_unique<Passes::Everywhere>(stablehlo::sum_program(
+        passes_.graph(), places(), static_cast<uint32_t>(vectors), order));
     return *kept;
   }
 
@@ -269,8 +268,8 @@ private:
   uint32_t max_rows_;
   OptimizerOptions rule_;
   std::vector<Place> places_;
-  std::vector<Passes::Sent> pushes_; ///< asked for, in order of their places
-  std::vector<uint32_t> additions_;  ///< the same
+  std::vector<Passes::Sent> pushes_;    ///< asked for, in order of their places
+  std::vector<uint32_t> additions_;     ///< the same
   std::deque<Passes::Gradient> unread_; ///< whose stats nobody has asked for
   std::map<uint32_t, DeviceTensors> zeros_;
   Passes::Everywhere addition_;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/engine/replica.hpp"
 #include "kernels/collective/reducer.hpp"
+#include "kernels/engine/replica.hpp"
 #include "kernels/graph/graph.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 #include "kernels/stablehlo/program.hpp"

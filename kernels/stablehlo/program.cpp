@@ -507,12 +507,11 @@ Tensor Program::take_columns(const Tensor& a, const Tensor& columns) {
 
 Tensor Program::all_to_all(const Tensor& a, uint32_t replicas) {
   require(a.rank() > 0 && a.shape()[0] == replicas, "a part for each replica");
-  return emit(a.type, "\"stablehlo.all_to_all\"(",
-              name_of(a) + ") <{concat_dimension = 0 : i64, "
-                + all_replicas(replicas)
-                + ", split_count = " + std::to_string(replicas)
-                + " : i64, split_dimension = 0 : i64}> : "
-                + signature({a}, a.type));
+  return emit(
+    a.type, "\"stablehlo.all_to_all\"(",
+    name_of(a) + ") <{concat_dimension = 0 : i64, " + all_replicas(replicas)
+      + ", split_count = " + std::to_string(replicas)
+      + " : i64, split_dimension = 0 : i64}> : " + signature({a}, a.type));
 }
 
 Tensor Program::all_gather(const Tensor& a, uint32_t replicas) {

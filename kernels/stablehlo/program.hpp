@@ -156,7 +156,8 @@ public:
   // Of a program that several replicas run together, one on each of its
   // devices.
 
-  /// Replica i gets part i of every replica's `a` [replicas, …], in their order.
+  /// Replica i gets part i of every replica's `a` [replicas, …], in their
+  /// order.
   Tensor all_to_all(const Tensor& a, uint32_t replicas);
   /// All replicas' `a` [n], one after another.
   Tensor all_gather(const Tensor& a, uint32_t replicas);

@@ -121,6 +121,20 @@ class SameBits(unittest.TestCase):
                     digests(*MIRRORED, "--devices", "cuda:0,cuda:1", steps=3,
                             job=job))
 
+    def test_an_asynchronous_job_has_workers_of_both_kinds(self):
+        mixed = ["--strategy", "parameter_server", "--workers", "2", "--ps",
+                 "1", "--devices", "cuda:0,cpu:1", "--epochs", "0"]
+        for processes in (["--in-process"], ["--processes"]):
+            with Run(*JOB, *mixed, "--async", *processes, "--steps", "40",
+                     environment=stand_in()) as run:
+                summary = run.finish()
+            self.assertLess(summary["final_loss"], 1.5)
+            self.assertRegex(summary["numeric_class"],
+                             r"^CUDA float32 \(.*\) and FMA float32$")
+        with Run(*JOB, *mixed, "--sync", environment=stand_in()) as run:
+            run.finish(status=2)
+            self.assertIn("get different bits", run.error())
+
     def test_a_gpu_that_is_not_there_is_refused_in_a_line(self):
         error = troupe("train", *JOB, "--devices", "cuda:2", status=1,
                        environment=stand_in())

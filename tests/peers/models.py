@@ -121,17 +121,18 @@ class Troupe:
             str(program), "train", "--strategy",
             "mirrored" if mirrored else "one_device", "--devices",
             f"cpu:{parts}", "--threads-per-device", str(threads // parts),
-            "--virtual-ranks", str(threads), "--model", case.model,
-            "--global-batch", str(case.batch), "--epochs", "0", "--eval-every",
-            "0", "--join-deadline-ms", "300000", *case.flags]
+            "--model", case.model, "--global-batch", str(case.batch),
+            "--epochs", "0", "--eval-every", "0", "--join-deadline-ms",
+            "300000", *case.flags]
 
-    def launch(self, part, steps, *flags):
+    def launch(self, part, steps, *flags, ranks=None):
         """Summary, output and the processor's seconds."""
         path = self.folder / "summary.json"
         data = self.case.data.replace("{}", f"{self.folder}/{part}")
         before = ddp.own_seconds()
         done = subprocess.run(
-            [*self.command, "--data", data, "--steps", str(steps), *flags,
+            [*self.command, "--data", data, "--steps", str(steps),
+             "--virtual-ranks", str(ranks or self.threads), *flags,
              "--summary", str(path)],
             capture_output=True, text=True, timeout=DEADLINE_S)
         if done.returncode:
@@ -147,8 +148,10 @@ class Troupe:
                     str(path))
 
     def losses(self):
+        """Of one rank: norms are over a rank's samples, the peer's over all."""
         said = self.launch("few", self.case.compared, "--optimizer", "adam",
-                           "--lr", str(self.case.rate), "--log-every", "1")[1]
+                           "--lr", str(self.case.rate), "--log-every", "1",
+                           ranks=1)[1]
         return [float(x) for x in re.findall(r"(?m)^epoch .* loss (\S+)",
                                              said)][:self.case.compared]
 

@@ -783,8 +783,7 @@ std::vector<Value> all_to_all(const Statement& s,
   const auto replicas = in.size();
   for (const auto* key : {"split_dimension = ", "concat_dimension = "})
     need(number_after(s.text, key) == 0, "parts of the first extent");
-  need(number_after(s.text, "split_count = ")
-           == static_cast<int64_t>(replicas)
+  need(number_after(s.text, "split_count = ") == static_cast<int64_t>(replicas)
          && s.type.shape.at(0) == replicas,
        "a part for each replica");
   const auto part = s.type.size() / replicas;

@@ -102,6 +102,14 @@ class NumericClasses(OwnFolder):
                     self.assertEqual(summary["weights_sha256"], expected)
                     self.assertEqual(summary["numeric_class"], "FMA float32")
 
+    def test_classes_may_differ_in_an_asynchronous_job(self):
+        job = [*JOBS["mlp"], *SERVED, "--async", "--steps", "60"]
+        coordinator, worker = self.start(job, ["--isa", "sse4"])
+        coordinator.finish()
+        worker.finish()
+        self.assertEqual(self.summary()["numeric_class"],
+                         "FMA float32 and SSE float32")
+
     def test_a_worker_comes_back_with_another_set(self):
         for layout in (SERVED, CHAINS, REPLICAS):
             with self.subTest(layout=layout):

@@ -249,6 +249,21 @@ BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
       == (std::vector<std::string>{"cuda:1", "cuda:1.1", "cuda:1.2", "cuda:0"}),
     boost::test_tools::per_element());
   BOOST_CHECK_EQUAL(print_devices(shared.job.devices), "cuda:1*3,cuda:0");
+  const auto mixed = train(
+    {"--strategy", "parameter_server", "--async", "--devices", "cuda:1,cpu:2"});
+  BOOST_TEST(mixed.job.devices
+               == (std::vector<std::string>{"cuda:1", "cpu:0", "cpu:1"}),
+             boost::test_tools::per_element());
+  BOOST_CHECK_EQUAL(print_devices(mixed.job.devices), "cuda:1,cpu:2");
+  check_has(train_usage({"--devices", "cpu:1,cpu:1"}), "named twice");
+  check_has(train_usage({"--devices", "cuda:0,cpu:0"}), "cpu:N");
+  check_has(train_usage({"--devices", "cuda:0,cpu:1"}), "different bits");
+  check_has(train_usage({"--strategy", "parameter_server", "--sync",
+                         "--devices", "cpu:2,cuda:0"}),
+            "--devices cpu:2,cuda:0: GPUs and processors get different bits");
+  BOOST_CHECK_THROW(train({"--strategy", "parameter_server", "--async",
+                           "--devices", "cpu:1,cuda:2"}),
+                    InputError);
   BOOST_CHECK_THROW(train({"--devices", "cuda:2"}), InputError);
 }
 

@@ -115,7 +115,8 @@ BOOST_AUTO_TEST_CASE(what_a_plugin_lacks_is_said_in_a_line) {
                                      pjrt_device(TROUPE_PJRT_STAND_IN, 2), 3),
                         InputError, says("the plugin has 2 devices"));
   BOOST_CHECK_EXCEPTION(
-    make_resident_replica(graph, pjrt_device(TROUPE_PJRT_STAND_IN, 0, 3), {}, 3),
+    make_resident_replica(graph, pjrt_device(TROUPE_PJRT_STAND_IN, 0, 3), {},
+                          3),
     InputError, says("the plugin has 2 devices"));
   DrawnProblem problem{graph, 3};
   Buffer gradient{problem.layout.total};

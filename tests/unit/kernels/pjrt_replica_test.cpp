@@ -338,8 +338,7 @@ private:
     for (uint32_t i = 0; i < graph_.parameters.size(); ++i)
       for (uint32_t slot = 0; slot < 3; ++slot) {
         const auto at = slot * total + problem_.layout.offsets[i];
-        BOOST_CHECK_EQUAL(difference(found[0].data() + at,
-                                     found[1].data() + at,
+        BOOST_CHECK_EQUAL(difference(found[0].data() + at, found[1].data() + at,
                                      graph_.parameters[i].size()),
                           0);
       }

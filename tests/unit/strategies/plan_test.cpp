@@ -653,9 +653,10 @@ BOOST_AUTO_TEST_CASE(workers_with_a_plugin_drive_all_of_its_devices) {
 BOOST_AUTO_TEST_CASE(devices_of_strategy_tpu_are_one_plugins) {
   auto options = mirrored(2);
   options.strategy = Strategy::tpu;
-  for (const auto& others : {std::vector<std::string>{"pjrt:a.so:0", "pjrt:b.so:0"},
-                             {"pjrt:a.so:0", "cpu:0"},
-                             {"pjrt:a.so:1", "pjrt:a.so:0"}}) {
+  for (const auto& others :
+       {std::vector<std::string>{"pjrt:a.so:0", "pjrt:b.so:0"},
+        {"pjrt:a.so:0", "cpu:0"},
+        {"pjrt:a.so:1", "pjrt:a.so:0"}}) {
     options.devices = others;
     BOOST_TEST(refusal(options).find("pjrt:/path/libtpu.so:2")
                != std::string::npos);

@@ -45,8 +45,8 @@ BOOST_AUTO_TEST_CASE(others_leave_variables_to_the_host) {
 }
 
 BOOST_AUTO_TEST_CASE(names_of_devices_read_back) {
-  for (const auto* name : {"cpu:3", "cuda:0", "cuda:1.2", "pjrt:a:b.so:3",
-                           "pjrt:a-b.so:0-3"})
+  for (const auto* name :
+       {"cpu:3", "cuda:0", "cuda:1.2", "pjrt:a:b.so:3", "pjrt:a-b.so:0-3"})
     BOOST_CHECK_EQUAL(to_string(parse_device(name)), name);
   BOOST_CHECK_EQUAL(parse_device("pjrt:a-b.so:0-3").count, 4u);
   BOOST_CHECK_EQUAL(*parse_device("pjrt:a-b.so:0-3").file, "a-b.so");
