@@ -173,9 +173,16 @@ DataTime LeafComputer::take_data_time() {
   return {};
 }
 
+constexpr auto no_device = "no device of a simulation keeps variables";
+
+bool LeafComputer::filled(uint64_t, RankRange) const {
+  kernels::require(false, no_device);
+  return false;
+}
+
 LeafLoss LeafComputer::push_pass(ResidentReplica&, uint64_t, RankRange,
                                  uint32_t) {
-  kernels::require(false, "no device of a simulation keeps variables");
+  kernels::require(false, no_device);
   return {};
 }
 
