@@ -86,12 +86,36 @@ void StepLedger::reset(uint64_t version) {
   version_ = version;
 }
 
-/// Siblings are added as soon as both are there, so that of four neighbours one
-/// sum waits at most; of the last four to come, two sums become one.
-uint64_t max_sums_at_once(uint64_t nodes) {
-  if (nodes < 4)
-    return nodes > 0 ? nodes - 1 : 0;
-  return (nodes + 3) / 4 + 2;
+namespace {
+
+/// Of a node of the tree: sums below it, or its own, in their order of time.
+struct SumsOfNode {
+  uint64_t waiting = 0; ///< most, before all of it was pushed
+  uint64_t done = 0;    ///< once all was: none of a node that is pushed itself
+  uint64_t most = 0;    ///< at any moment
+};
+
+/// Siblings are added as soon as both are there, each in its own time.
+SumsOfNode sums_of(RankRange node, const std::vector<RankRange>& pushed) {
+  if (std::ranges::binary_search(pushed, node))
+    return {};
+  const auto [first, second] = children(node);
+  const auto left = sums_of(first, pushed);
+  const auto right = sums_of(second, pushed);
+  return {std::max({left.waiting + right.waiting, left.done + right.waiting,
+                    left.waiting + right.done}),
+          1,
+          std::max({left.most + std::max(right.waiting, right.done),
+                    std::max(left.waiting, left.done) + right.most,
+                    left.done + right.done + 1})};
+}
+
+} // namespace
+
+uint64_t max_sums_at_once(std::vector<RankRange> pushed,
+                          uint32_t virtual_ranks) {
+  std::ranges::sort(pushed);
+  return sums_of({0, virtual_ranks}, pushed).most;
 }
 
 } // namespace troupe

@@ -58,9 +58,10 @@ private:
   std::vector<RankRange> held_;
 };
 
-/// Sums that an owner has of a slice at once, at most, while so many nodes are
-/// pushed, in any order: those that wait for another one, two that are added,
-/// and what they make.
-uint64_t max_sums_at_once(uint64_t nodes);
+/// Sums that an owner has of a slice at once, at most, while these nodes are
+/// pushed, which cover all ranks, in any order: those that wait for another
+/// one, two that are added, and what they make.
+uint64_t max_sums_at_once(std::vector<RankRange> pushed,
+                          uint32_t virtual_ranks);
 
 } // namespace troupe

@@ -52,16 +52,17 @@ MemoryNeed need_of_worker(const Job& job, RoleId role) {
 }
 
 /// Nodes of the tree that are pushed of each slice in a step.
-uint64_t pushed_nodes(const Job& job) {
+std::vector<RankRange> pushed_nodes(const Job& job) {
   const auto& plan = job.plan;
   const auto parts =
     plan.served ? plan.served->data
                 : static_cast<uint32_t>(plan.of_kind(RoleKind::worker).size());
-  uint64_t nodes = 0;
+  std::vector<RankRange> nodes;
   for (uint32_t part = 0; part < parts; ++part)
-    nodes += maximal_nodes(ranks_of_worker(part, parts, plan.virtual_ranks),
-                           plan.virtual_ranks)
-               .size();
+    for (auto node :
+         maximal_nodes(ranks_of_worker(part, parts, plan.virtual_ranks),
+                       plan.virtual_ranks))
+      nodes.push_back(node);
   return nodes;
 }
 
@@ -70,7 +71,8 @@ uint64_t pushed_nodes(const Job& job) {
 MemoryNeed need_of_shard(const Job& job, RoleId role) {
   const uint64_t slots = state_slots(job.options.rule.kind);
   const auto sums = job.plan.synchronisation == Synchronisation::sync
-                      ? max_sums_at_once(pushed_nodes(job))
+                      ? max_sums_at_once(pushed_nodes(job),
+                                         job.plan.virtual_ranks)
                       : 0;
   MemoryNeed need{role, 0, 0, 0};
   for (const auto& slice : job.plan.slices) {
