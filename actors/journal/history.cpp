@@ -117,7 +117,7 @@ void read_event(const JournalEvent& event, JobHistory& history) {
   if (kind == "job") {
     const std::string asked = body.at("asked");
     if (asked != history.asked)
-      history.wrote_initial = false;
+      history.initial = {};
     history.job = body.at("job");
     history.asked = asked;
     history.layout.clear(); // that of a start which was given up
@@ -126,7 +126,7 @@ void read_event(const JournalEvent& event, JobHistory& history) {
     history.metrics_address = body.at("metrics");
     history.resume_from = body.at("resume_from");
   } else if (kind == "initial") {
-    history.wrote_initial = true;
+    history.initial = {body.at("weights"), body.at("folder")};
   } else if (kind == "layout") {
     history.layout = event.body;
   } else if (kind == "epoch") {

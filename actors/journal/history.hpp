@@ -23,7 +23,9 @@ struct JobHistory {
   std::string metrics_address; ///< empty: none
   std::string resume_from;     ///< the checkpoint it began with; empty: none
   std::string layout;          ///< kept_layout(); empty: none
-  bool wrote_initial = false;  ///< or was about to, the initial weights
+  /// Initial weights that it wrote, or was about to: the file, and the folder
+  /// that they went to; empty: none.
+  std::pair<std::string, std::string> initial;
 
   uint32_t devices = 0; ///< that are left; 0: all
   /// Laid out anew since the newest epoch, of which nothing holds any more.

@@ -53,8 +53,10 @@ void JobJournal::job(uint64_t job, const std::string& asked) {
   write("job", {{"job", job}, {"asked", asked}});
 }
 
-void JobJournal::initial(std::function<void()> synced) {
-  write("initial", Json::object(), std::move(synced));
+void JobJournal::initial(const std::string& weights, const std::string& folder,
+                         std::function<void()> synced) {
+  write("initial", {{"weights", weights}, {"folder", folder}},
+        std::move(synced));
 }
 
 void JobJournal::address(const std::string& coordinator,

@@ -70,7 +70,9 @@ public:
 
   void began(bool again, std::function<void()> synced);
   void job(uint64_t job, const std::string& asked);
-  void initial(std::function<void()> synced);
+  /// Of the file `weights`, into the folder of checkpoints.
+  void initial(const std::string& weights, const std::string& folder,
+               std::function<void()> synced);
   void address(const std::string& coordinator, const std::string& metrics,
                const std::string& resume_from);
   /// The coordinator that follows lays the job out so. Calls synced() as

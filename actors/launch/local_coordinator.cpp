@@ -133,8 +133,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
   auto wanted = options.job;
   wanted.evaluates = data.eval != nullptr;
   const auto& past = journal.past;
-  const bool again = journal.wrote_initial
-                     && !options.checkpoints.initial.empty();
+  const bool again = journal.wrote_initial(options.checkpoints);
   const auto starting = past    ? Starting::follows
                         : again ? Starting::again
                                 : Starting::anew;
@@ -152,7 +151,7 @@ start_coordinator(caf::actor_system& system, const RunOptions& options,
       !past && !initial.empty() && !started.job->beginning) {
     auto begun = started.job->options;
     keep_damaged_aside(checkpoints); // one may have the name that it writes
-    journal.writes_initial();
+    journal.writes_initial(options.checkpoints);
     begun.resume_from = write_initial_weights(*started.job, options.checkpoints,
                                               fingerprint);
     started.job = std::make_shared<const Job>(std::move(begun), *data.train);

@@ -50,7 +50,8 @@ void read_past(RunJournal& run, const std::string& where,
   }
   if (past.job == 0)
     throw InputError(where + ": it names no job; remove it");
-  run.wrote_initial = past.wrote_initial && past.asked == asked;
+  if (past.asked == asked)
+    run.initial = past.initial;
   if (past.address.empty())
     return;
   check_asked(where, anew, past.asked, asked);
@@ -86,6 +87,16 @@ void begin(const RunJournal& run, const std::string& asked) {
   });
 }
 
+std::pair<std::string, std::string>
+places_of(const CheckpointOptions& options) {
+  const auto whole = [](const std::string& path) {
+    std::error_code failure;
+    const auto found = std::filesystem::weakly_canonical(path, failure);
+    return failure ? path : found.string();
+  };
+  return {whole(options.initial), whole(options.dir)};
+}
+
 } // namespace
 
 void check_voters_job(const std::string& there, const std::string& asked) {
@@ -102,10 +113,16 @@ void RunJournal::listens(const std::string& address, const std::string& metrics,
   journal.address(address, metrics, job.resume_from);
 }
 
-void RunJournal::writes_initial() const {
+bool RunJournal::wrote_initial(const CheckpointOptions& options) const {
+  return !options.initial.empty() && initial == places_of(options);
+}
+
+void RunJournal::writes_initial(const CheckpointOptions& options) const {
   JobJournal journal{sink, term};
-  write_synced(
-    [&](std::function<void()> synced) { journal.initial(std::move(synced)); });
+  const auto [weights, folder] = places_of(options);
+  write_synced([&](std::function<void()> synced) {
+    journal.initial(weights, folder, std::move(synced));
+  });
 }
 
 void RunJournal::take_back() {

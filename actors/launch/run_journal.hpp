@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/coordinator/coordinator.hpp"
+#include "actors/job/checkpoint_options.hpp"
 #include "actors/journal/job_journal.hpp"
 #include "actors/process/note_queue.hpp"
 #include "kernels/files/full_disk.hpp"
@@ -8,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
@@ -26,14 +28,16 @@ struct RunJournal {
   /// Says that it cannot be written, or can again.
   std::shared_ptr<NoteQueue> notes = std::make_shared<NoteQueue>();
   std::string made = {}; ///< the file, where there was none before
-  /// A start before was about to write the initial weights as the run's first
-  /// checkpoint, and ended before it listened.
-  bool wrote_initial = false;
+  /// The initial weights that a start before was about to write as the run's
+  /// first checkpoint, and the folder; it ended before it listened.
+  std::pair<std::string, std::string> initial = {};
 
+  /// Whether these are those.
+  bool wrote_initial(const CheckpointOptions& options) const;
   /// Writes down that the initial weights are about to be written so; it is
   /// synced before this returns.
   /// Errors: InputError where it cannot be, in time.
-  void writes_initial() const;
+  void writes_initial(const CheckpointOptions& options) const;
 
   /// Writes down that the coordinator listens there, and what the job began
   /// with: the checkpoint, or none, and the layout.

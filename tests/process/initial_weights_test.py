@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from cluster import TROUPE, Run, checkpoint_steps, wait_for
+from roles import Role
 
 JOB = ["--data", "synthetic:digits?samples=640", "--model", "mlp:784-24-10",
        "--seed", "3", "--eval-fraction", "0.1"]
@@ -86,16 +87,42 @@ class InitialWeights(unittest.TestCase):
         for name in DIGESTS:
             self.assertEqual(found[name], undisturbed[name])
 
+    def slow_disk(self, kept, as_long_as):
+        with open(as_long_as, "w"):
+            pass
+        return {"LD_PRELOAD": FAULTY_DISK, "FAULT_DIR": kept,
+                "FAULT_HOW": "slow", "FAULT_MS": "5000",
+                "FAULT_WHILE": as_long_as}
+
+    def test_a_coordinator_by_hand_goes_on_from_its_own_alone(self):
+        """It took those of another file for what it was given."""
+        kept, slow = self.path("kept"), self.path("slow")
+        other = shutil.copy(self.file, self.path("other.safetensors"))
+
+        def coordinator(weights, environment=None):
+            return Role(self.addCleanup, "coordinator", *JOB, *SERVED,
+                        "--certificates", self.path("certificates"),
+                        "--journal", self.path("journal"), "--checkpoint-dir",
+                        kept, "--initial-weights", weights, "--steps", "15",
+                        environment=environment)
+
+        first = coordinator(self.file, self.slow_disk(kept, slow))
+        wait_for(lambda: checkpoint_steps(kept) == [0], "the first one")
+        first.process.kill()
+        os.remove(slow)
+        refused = coordinator(other)
+        refused.finish(1)
+        self.assertIn(kept, refused.error())
+        again = coordinator(self.file)
+        again.address()
+        again.process.kill()
+
     def test_a_coordinator_that_dies_once_they_are_a_checkpoint_goes_on(self):
         """It was refused, as there was one in the folder."""
         kept, slow = self.path("kept"), self.path("slow")
-        with open(slow, "w"):
-            pass
         with Run(*JOB, *SERVED, "--steps", "15", "--checkpoint-dir", kept,
                  "--initial-weights", self.file,
-                 environment={"LD_PRELOAD": FAULTY_DISK, "FAULT_DIR": kept,
-                              "FAULT_HOW": "slow", "FAULT_MS": "1500",
-                              "FAULT_WHILE": slow}) as run:
+                 environment=self.slow_disk(kept, slow)) as run:
             wait_for(lambda: checkpoint_steps(kept) == [0], "the first one")
             run.kill("coordinator")
             os.remove(slow)

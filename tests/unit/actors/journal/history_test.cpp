@@ -225,6 +225,18 @@ BOOST_AUTO_TEST_CASE(the_newest_events_are_kept_without_the_commits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(initial_weights_are_those_of_what_was_asked_for) {
+  journal.job(7, "asked");
+  BOOST_TEST(history().initial.first == "");
+  journal.initial("/w.safetensors", "/kept", [] {});
+  BOOST_TEST(history().initial.first == "/w.safetensors");
+  BOOST_TEST(history().initial.second == "/kept");
+  journal.job(7, "asked");
+  BOOST_TEST(history().initial.second == "/kept");
+  journal.job(8, "otherwise");
+  BOOST_TEST(history().initial.first == "");
+}
+
 BOOST_AUTO_TEST_CASE(kinds_of_others_are_passed_over) {
   journal.note("checkpoint", {{"step", 5}});
   BOOST_TEST(history().steps == 0u);
