@@ -278,8 +278,8 @@ void add_places(std::vector<Flag>& flags) {
         "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
         "cpu:cores, at most one a virtual rank; parameter_server, "
         "multi_worker_mirrored and fully_sharded: cpu:1",
-        "cpu:N (N CPU devices), cuda:I[,cuda:J], cuda:all or pjrt:FILE.so[:N] "
-        "(N devices of a PJRT plugin)",
+        "cpu:N (N CPU devices), cuda:I[,cuda:J], cuda:all, cuda:I,cpu:N (where "
+        "workers may differ) or pjrt:FILE.so[:N] (N devices of a PJRT plugin)",
         devices()},
        {"threads-per-device", "N", number_flag,
         "cores / devices, or cores / workers",
