@@ -40,7 +40,6 @@ constinit thread_local Runner::Lane* current_lane = nullptr;
 
 namespace {
 
-constexpr size_t stack_bytes = size_t{128} << 10;
 constexpr size_t guard_bytes = 4096;
 constexpr size_t shared_gap = 16;
 
@@ -80,6 +79,7 @@ void Runner::run(const Kernel& kernel) {
     launch_ = 1;
   }
   kernel_ = &kernel;
+  arguments_ = reinterpret_cast<const char*>(kernel.arguments.data());
   shared_.clear();
   shared_used_ = (kernel.shared_bytes + shared_gap - 1) / shared_gap
                  * shared_gap;
@@ -114,6 +114,8 @@ void Runner::run_block(uint32_t number) {
             number / grid.x / grid.y};
   memory_.clear_shared(0, shared_used_ + shared_gap);
   memory_.allow_shared(0, kernel_->shared_bytes);
+  for (auto& declared : shared_)
+    declared.allowed = false;
   for (auto& lane : lanes_)
     lane.state = State::runs;
   for (uint32_t w = 0; w < warps_.size(); ++w) {
@@ -129,6 +131,7 @@ void Runner::run_block(uint32_t number) {
   alive_ = count;
   at_barrier_ = 0;
   barriers_ = 0;
+  block_access_ = access_by(launch_, block_number_, barriers_, 0);
   const auto drawn = draw();
   starts_first_ = (drawn & 1) != 0;
   if ((drawn & 2) != 0)
@@ -215,6 +218,7 @@ void Runner::run_lanes(Fibre& fibre) {
   while (started_ < count && (starts_first_ || ready_.empty())) {
     auto& lane = lanes_[order_[started_++]];
     lane.fibre = &fibre;
+    lane.stack = fibre.stack;
     current_lane = &lane;
     kernel_->run(kernel_->arguments.data());
     leave();
@@ -243,6 +247,7 @@ void Runner::make_ready(Lane& lane) {
 void Runner::release_barrier() {
   at_barrier_ = 0;
   ++barriers_;
+  block_access_ = access_by(launch_, block_number_, barriers_, 0);
   const auto count = static_cast<uint32_t>(lanes_.size());
   const auto first = static_cast<uint32_t>(draw() % count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -328,43 +333,29 @@ void* Runner::shared_memory(const void* declaration, size_t bytes,
   auto at = std::find_if(shared_.begin(), shared_.end(), [&](const auto& x) {
     return x.declaration == declaration;
   });
-  size_t offset = 0;
-  if (at != shared_.end()) {
-    offset = at->offset;
-  } else {
-    offset = (shared_used_ + shared_gap + alignment - 1) / alignment
-             * alignment;
+  if (at == shared_.end()) {
+    const auto offset = (shared_used_ + shared_gap + alignment - 1) / alignment
+                        * alignment;
     shared_used_ = offset + bytes;
     if (shared_used_ + shared_gap > Memory::shared_bytes)
       refuse(cudaErrorInvalidConfiguration,
              [] { return std::string("has too much shared memory"); });
-    shared_.push_back({declaration, offset});
+    at = shared_.insert(at, {declaration, offset, false});
     memory_.clear_shared(offset, bytes + shared_gap);
   }
-  memory_.allow_shared(offset, bytes);
-  return memory_.shared() + offset;
+  if (!at->allowed)
+    memory_.allow_shared(at->offset, bytes);
+  at->allowed = true;
+  return memory_.shared() + at->offset;
 }
 
-void Runner::access(const void* at, uint32_t bytes, bool writes) {
+void Runner::wrong(const char* how, const void* at, uint32_t bytes) {
   auto& lane = *current_lane;
-  const auto* byte = static_cast<const char*>(at);
-  if (static_cast<size_t>(byte - lane.fibre->stack) < stack_bytes)
-    return;
-  const auto* arguments =
-    reinterpret_cast<const char*>(kernel_->arguments.data());
-  if (static_cast<size_t>(byte - arguments) < kernel_->argument_bytes
-      && !writes)
-    return;
-  const auto* wrong =
-    memory_.access(at, bytes, writes, kernel_->device,
-                   {launch_, block_number_, barriers_, lane.index});
-  if (wrong == nullptr)
-    return;
-  auto says = [wrong](const char* word) {
-    return std::strstr(wrong, word) != nullptr;
+  auto says = [how](const char* word) {
+    return std::strstr(how, word) != nullptr;
   };
   auto what = [&] {
-    return std::string(wrong) + ": " + std::to_string(bytes) + " bytes at "
+    return std::string(how) + ": " + std::to_string(bytes) + " bytes at "
            + memory_.describe(at);
   };
   if (!keeps_going_)
@@ -374,7 +365,7 @@ void Runner::access(const void* at, uint32_t bytes, bool writes) {
              : cudaErrorIllegalAddress,
            what);
   current_lane = nullptr;
-  if (said_.insert(kernel_->name + wrong).second)
+  if (said_.insert(kernel_->name + how).second)
     std::fprintf(stderr, "cuda_stand_in: %s\n", story(lane, what()).c_str());
   current_lane = &lane;
 }

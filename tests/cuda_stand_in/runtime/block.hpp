@@ -60,6 +60,9 @@ public:
   void* shared_memory(const void* declaration, size_t bytes, size_t alignment);
   char* dynamic_shared_memory() const { return memory_.shared(); }
   void access(const void* at, uint32_t bytes, bool writes);
+  /// An access of the thread that calls was wrong.
+  [[gnu::noinline, gnu::cold]] void wrong(const char* how, const void* at,
+                                          uint32_t bytes);
   /// Ends the kernel with a fault of the thread that calls; says() gives the
   /// text. What it calls may be the program's, and instrumented there: nobody
   /// listens meanwhile.
@@ -69,6 +72,7 @@ public:
   struct Lane;
 
 private:
+  static constexpr size_t stack_bytes = size_t{128} << 10;
   struct Fibre {
     char* stack = nullptr;
     void* top = nullptr; ///< where it goes on
@@ -92,6 +96,7 @@ private:
   struct Shared {
     const void* declaration;
     size_t offset;
+    bool allowed; ///< to the block that runs
   };
 
   void run_block(uint32_t number);
@@ -112,7 +117,9 @@ private:
   uint32_t launch_ = 0;
   const Kernel* kernel_ = nullptr;
   uint3 block_{};
+  const char* arguments_ = nullptr; ///< of the kernel
   uint32_t block_number_ = 0;
+  Access block_access_ = 0; ///< of the block's thread 0, now
 
   std::vector<Lane> lanes_;
   std::vector<Warp> warps_;
@@ -142,6 +149,7 @@ struct Runner::Lane {
   uint3 thread{};
   uint32_t index = 0;
   Fibre* fibre = nullptr;
+  const char* stack = nullptr; ///< the fibre's
   State state = State::runs;
   const char* file = nullptr; ///< where it waits
   int line = 0;
@@ -156,6 +164,21 @@ struct Runner::Lane {
 
 /// The thread of a kernel that this thread of the process runs; null: the host.
 extern constinit thread_local Runner::Lane* current_lane;
+
+[[gnu::always_inline]] inline void Runner::access(const void* at,
+                                                  uint32_t bytes, bool writes) {
+  const auto& lane = *current_lane;
+  const auto* byte = static_cast<const char*>(at);
+  if (static_cast<size_t>(byte - lane.stack) < stack_bytes)
+    return;
+  if (!writes
+      && static_cast<size_t>(byte - arguments_) < kernel_->argument_bytes)
+    return;
+  const auto* how = memory_.access(at, bytes, writes, kernel_->device,
+                                   block_access_ | lane.index << 2);
+  if (how != nullptr) [[unlikely]]
+    wrong(how, at, bytes);
+}
 
 template <class Says>
 void Runner::refuse(cudaError_t status, const Says& says) {

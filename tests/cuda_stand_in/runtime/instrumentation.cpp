@@ -8,7 +8,8 @@ namespace {
 
 using cuda_stand_in::current_lane;
 
-inline void note(const void* at, uint32_t bytes, bool writes) {
+[[gnu::always_inline]] inline void note(const void* at, uint32_t bytes,
+                                        bool writes) {
   if (current_lane != nullptr) [[unlikely]]
     current_lane->runner->access(at, bytes, writes);
 }
@@ -243,13 +244,18 @@ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
     return x;
   };
   const auto lane = lane_index();
-  for (unsigned e = 0; e < 4; ++e) {
-    const auto row = lane / 4 + e / 2 * 8;
-    const auto column = lane % 4 * 2 + e % 2;
-    for (unsigned k = 0; k < 16; ++k) {
-      const auto left = all[row % 8 * 4 + k % 8 / 2].word[row / 8 + k / 8 * 2];
-      const auto right = all[column * 4 + k % 8 / 2].word[4 + k / 8];
-      c[e] += number(left, k % 2) * number(right, k % 2);
+  for (unsigned k = 0; k < 8; ++k) { // pairs of the sums' sixteen
+    const auto* rows = all[lane / 4 * 4 + k % 4].word + k / 4 * 2;
+    const auto* columns = all + lane % 4 * 8 + k % 4;
+    const auto left = columns[0].word[4 + k / 4];
+    const auto right = columns[4].word[4 + k / 4];
+    for (unsigned half = 0; half < 2; ++half) {
+      const auto upper = number(rows[0], half);
+      const auto lower = number(rows[1], half);
+      c[0] += upper * number(left, half);
+      c[1] += upper * number(right, half);
+      c[2] += lower * number(left, half);
+      c[3] += lower * number(right, half);
     }
   }
 }

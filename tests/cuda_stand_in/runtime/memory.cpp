@@ -30,41 +30,6 @@ size_t rounded_up(size_t bytes, size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// A cell's number: launch 16 bits, block 24, barriers 12, thread 10, whether
-// the access took the whole word, whether several threads are meant.
-constexpr uint64_t wide_bit = 2;
-constexpr uint64_t many_bit = 1;
-constexpr uint32_t every_block = (1u << 24) - 1;
-
-uint64_t packed(const Access& by, bool wide) {
-  return uint64_t{by.launch & 0xffff} << 48
-         | uint64_t{by.block % every_block} << 24
-         | uint64_t{by.barriers & 0xfff} << 12 | uint64_t{by.thread} << 2
-         | (wide ? wide_bit : 0);
-}
-uint64_t launch_of(uint64_t cell) {
-  return cell >> 48;
-}
-uint64_t block_of(uint64_t cell) {
-  return cell >> 24 & every_block;
-}
-uint64_t barriers_of(uint64_t cell) {
-  return cell >> 12 & 0xfff;
-}
-uint64_t thread_of(uint64_t cell) {
-  return cell >> 2 & 0x3ff;
-}
-
-/// Tells whether nothing orders another access of the same launch before one.
-bool unordered(uint64_t other, uint64_t own, bool shared) {
-  if (launch_of(other) != launch_of(own))
-    return false;
-  if (block_of(other) != block_of(own))
-    return !shared; // another block's shared memory is other memory
-  return barriers_of(other) == barriers_of(own)
-         && ((other & many_bit) != 0 || thread_of(other) != thread_of(own));
-}
-
 } // namespace
 
 void Memory::start(uint32_t devices, size_t bytes_each) {
@@ -213,80 +178,6 @@ void Memory::clear_shared(size_t offset, size_t bytes) {
 
 void Memory::allow_shared(size_t offset, size_t bytes) {
   mark(shared_at_ + offset, bytes, 0x0f, true);
-}
-
-const char* Memory::races(Cell& cell, bool writes, bool wide, bool shared,
-                          const Access& by) {
-  const auto own = packed(by, wide);
-  if (!writes && (cell.read | many_bit) == (own | many_bit)
-      && launch_of(cell.write) != launch_of(own))
-    return nullptr;
-  if (unordered(cell.write, own, shared))
-    return writes ? "writes what another thread writes unordered"
-                  : "reads what another thread writes unordered";
-  if (writes) {
-    if (unordered(cell.read, own, shared))
-      return "writes what another thread reads unordered";
-    cell.write = own;
-    return nullptr;
-  }
-  const auto before = cell.read;
-  if (launch_of(before) != launch_of(own)) {
-    cell.read = own;
-  } else if (block_of(before) != block_of(own)) {
-    // Of several blocks: no block may write it any more.
-    cell.read = shared ? own : own | uint64_t{every_block} << 24 | many_bit;
-  } else if (barriers_of(before) == barriers_of(own)) {
-    cell.read = own | (before & many_bit)
-                | (thread_of(before) != thread_of(own) ? many_bit : 0);
-  } else {
-    cell.read = own;
-  }
-  return nullptr;
-}
-
-const char* Memory::access(const void* at, uint32_t bytes, bool writes,
-                           uint32_t device, const Access& by) {
-  const auto offset = static_cast<size_t>(static_cast<const char*>(at) - base_);
-  if (offset >= total_)
-    return "touches the host's memory";
-  if (offset % bytes != 0)
-    return "touches memory at an address that is no multiple of its size";
-  const bool shared = offset >= shared_at_;
-  if (!shared) {
-    const auto place = place_of(at);
-    if (place != device && place != pinned)
-      return "touches another device's memory";
-  }
-  const auto end = offset + bytes;
-  for (auto at_word = offset / 4 * 4; at_word < end; at_word += 4) {
-    auto& state = state_[at_word / 4];
-    const bool wide = bytes >= 4;
-    const uint32_t part = wide ? 0xf : ((1u << bytes) - 1) << offset % 4;
-    if ((state & part) != part)
-      return writes ? "writes outside of what is allocated"
-                    : "reads outside of what is allocated";
-    if (writes)
-      state |= static_cast<uint8_t>(part << 4);
-    else if ((state >> 4 & part) != part)
-      return "reads what nothing has written";
-    auto* cells = cells_ + at_word / 2;
-    if (bytes == 1)
-      continue; // neighbours of a half word are not told apart
-    const bool upper = !wide && offset % 4 == 2;
-    if (const auto* wrong = races(cells[upper], writes, wide, shared, by))
-      return wrong;
-    // The other half's last access counts where one of the two took the word.
-    auto& other = cells[!upper];
-    const auto own = packed(by, wide);
-    const bool meets_write = wide || (other.write & wide_bit) != 0;
-    const bool meets_read = wide || (other.read & wide_bit) != 0;
-    if (meets_write && unordered(other.write, own, shared))
-      return "touches half of a word that another thread writes unordered";
-    if (writes && meets_read && unordered(other.read, own, shared))
-      return "writes half of a word that another thread reads unordered";
-  }
-  return nullptr;
 }
 
 std::string Memory::touch(const void* at, size_t bytes, bool writes,
