@@ -176,7 +176,10 @@ void check_near(const Values& have, const Values& want, const char* what) {
 }
 
 void check_attention(const Size& size) {
-  const uint32_t rows = 2;
+  // The stand-in, where most of the time goes into the long ones, shows with
+  // the others what several rows and room for more change.
+  const bool once = on_stand_in() && size.length > 130;
+  const uint32_t rows = once ? 1 : 2;
   const auto x = drawn(rows * size.length * size.stride(), 2);
   const auto dy = drawn(rows * size.length * size.width(), 1);
   Values y(dy.size(), 0);
@@ -204,7 +207,8 @@ void check_attention(const Size& size) {
       }
     check_near(have_part, want_part, names[part]);
   }
-  BOOST_CHECK(bench.run(rows, rows + 1, x, dy) == have);
+  if (!once)
+    BOOST_CHECK(bench.run(rows, rows + 1, x, dy) == have);
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 using namespace troupe;
@@ -83,10 +84,12 @@ OperatorCase rotary(uint32_t rows, Size size, double base, bool interleaved) {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(attention_follows_its_reference) {
+  // Three tiles of 32 and a part of one, or more.
+  const uint64_t most = std::getenv("CUDA_STAND_IN") == nullptr ? 200 : 104;
   for (bool causal : {true, false})
     for (auto size :
          {Size{1, 1, 1}, Size{2, 3, 2}, Size{7, 5, 3}, Size{64, 32, 4},
-          Size{65, 17, 1}, Size{131, 33, 2}, Size{200, 64, 1}}) {
+          Size{65, 17, 1}, Size{131, 33, 2}, Size{most, 64, 1}}) {
       check_operator(attention(1, size, causal));
       if (size.length < 100)
         check_operator(attention(3, size, causal));
