@@ -146,8 +146,12 @@ void CoordinatorState::on(const Join& join) {
       && (unlinked || !supervisor_ || is_guest(join.role)))
     note(to_string(join.role) + " is back");
   auto actor = caf::actor_cast<role_actor>(self_->current_sender());
-  present_[join.role] = {join.incarnation, actor, join.endpoint, join.links,
-                         host_mark_of(join.links)};
+  present_[join.role] = {join.incarnation,
+                         actor,
+                         join.endpoint,
+                         join.links,
+                         host_mark_of(join.links),
+                         join.numeric_class};
   joining_.joined(join);
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
@@ -211,14 +215,14 @@ std::string CoordinatorState::misfit(const Join& join) {
                            });
   if (probes_.empty() || is_first) // whoever was before it has left
     probes_ = {{join.numeric_class, join.probe}};
-  const auto known = probes_.find(join.numeric_class);
   // Who comes first decides the bits of such a job in any case.
   const bool mixes = job_->options.synchronisation == Synchronisation::async
                      && !job_->plan.dense_reduced;
-  if (known == probes_.end() && mixes) {
-    probes_.emplace(join.numeric_class, join.probe);
-    return {};
-  }
+  if (mixes && std::ranges::none_of(present_, [&](const auto& one) {
+        return one.second.numeric_class == join.numeric_class;
+      }))
+    probes_[join.numeric_class] = join.probe;
+  const auto known = probes_.find(join.numeric_class);
   if (known == probes_.end())
     return "computes in the numeric class " + join.numeric_class
            + ", and the workers before it in " + probes_.begin()->first

@@ -31,12 +31,19 @@ uint64_t banks_of(const Plan& plan) {
   return plan.of_kind(RoleKind::worker).size() > 1 ? 2 : 1;
 }
 
-/// Replicas of one process have their variables together.
+bool is_processor(const RolePlan& role) {
+  return role.device.starts_with("cpu");
+}
+
+/// Replicas of one process have their variables together, but for devices that
+/// keep them.
 bool shares_variables(const Job& job) {
   const auto strategy = job.options.strategy;
   return banks_of(job.plan) > 1
          && (strategy == Strategy::central_storage
              || (strategy == Strategy::mirrored
+                 && std::ranges::all_of(job.plan.of_kind(RoleKind::worker),
+                                        is_processor)
                  && job.options.threads_per_device == 1));
 }
 
@@ -290,10 +297,6 @@ std::string fitting_pipeline(const JobOptions& given) {
       return flags.empty() ? " the same without --split-at" : flags;
     }
   return "";
-}
-
-bool is_processor(const RolePlan& role) {
-  return role.device.starts_with("cpu");
 }
 
 /// Virtual ranks that a worker computes at once, with memory and a gradient for

@@ -12,9 +12,19 @@ namespace troupe {
 
 namespace {
 
+/// Whether a job's devices may, whatever they are.
+bool may_keep_variables(const Job& job) {
+  // A layer in slices has one trust ratio for all of its pieces.
+  const bool cuts_ratios = job.options.rule.kind == OptimizerKind::lamb
+                           && !job.graph.pieces.empty();
+  return job.options.strategy != Strategy::central_storage && !cuts_ratios;
+}
+
 /// Whether devices like this one update with the bits of all other members: of
 /// the host, or of a plugin's devices, where there are no others.
 bool updates_alike(const Job& job, DeviceId device) {
+  if (!may_keep_variables(job))
+    return false;
   if (device.kind != DeviceId::Kind::pjrt)
     return updates_as_the_host(job.worker_graph, device, job.options.rule);
   return std::ranges::all_of(
@@ -26,8 +36,6 @@ bool updates_alike(const Job& job, DeviceId device) {
 } // namespace
 
 bool devices_keep_variables(const Job& job) {
-  if (job.options.strategy == Strategy::central_storage)
-    return false;
   return std::ranges::any_of(
     job.plan.of_kind(RoleKind::worker), [&](const RolePlan& worker) {
       return updates_alike(job, parse_device(worker.device));
@@ -39,10 +47,7 @@ std::unique_ptr<DeviceHome> DeviceHome::of(const RoleContext& context,
   const auto& job = *context.job;
   const auto& rule = job.options.rule;
   const auto device = parse_device(job.plan.role(context.role).device);
-  // A layer in slices has one trust ratio for all of its pieces.
-  if (rule.kind == OptimizerKind::lamb && !job.graph.pieces.empty())
-    return nullptr;
-  if (!alone && (!devices_keep_variables(job) || !updates_alike(job, device)))
+  if (!may_keep_variables(job) || (!alone && !updates_alike(job, device)))
     return nullptr;
   auto made = make_resident_replica(job.worker_graph, device, rule,
                                     computer.max_rows(), job.precision());
@@ -145,6 +150,13 @@ void DeviceHome::compute_passes(uint64_t step,
   for (const auto& of_place : passes)
     rounds = std::max(rounds, of_place.size());
   std::vector<LeafLoss> begun;
+  size_t told = 0; // of these, by the device
+  const auto tell = [&] {
+    auto& leaf = begun[told++];
+    leaf.loss_sum += device_->next_stats().loss_sum;
+    *std::ranges::find(result.leaves, leaf.virtual_rank,
+                       &LeafLoss::virtual_rank) = leaf;
+  };
   for (size_t round = 0; round < rounds; ++round) {
     uint32_t merges = 0;
     for (uint32_t place = 0; place < passes.size(); ++place)
@@ -157,12 +169,12 @@ void DeviceHome::compute_passes(uint64_t step,
       for (uint32_t place = 0; place < passes.size(); ++place)
         if (round < passes[place].size() && merge < passes[place][round].merges)
           device_->add_gradients(place);
+    // So many batches, and gradients, are on their way to a device at once.
+    while (begun.size() - told > 2 * passes.size())
+      tell();
   }
-  for (auto& leaf : begun) {
-    leaf.loss_sum += device_->next_stats().loss_sum;
-    *std::ranges::find(result.leaves, leaf.virtual_rank,
-                       &LeafLoss::virtual_rank) = leaf;
-  }
+  while (told < begun.size())
+    tell();
 }
 
 /// What is not finite is computed once more, as by a LeafComputer: the machine

@@ -12,7 +12,8 @@ struct PresentRole {
   role_actor actor;
   std::string endpoint;
   std::string links;
-  std::string host_mark{}; ///< of where they are met; empty: not known
+  std::string host_mark{};     ///< of where they are met; empty: not known
+  std::string numeric_class{}; ///< of a worker's device
 };
 
 } // namespace troupe

@@ -42,8 +42,10 @@ Settings job_in_pods(std::vector<std::string> arguments) {
   if (job.job.data.empty())
     throw UsageError("launch: --data is missing, for example --data "
                      "synthetic:digits");
-  if (job.job.devices.front().starts_with("cuda:")
-      && job.job.devices.size() > 1)
+  if (job.job.devices.size() > 1
+      && std::ranges::any_of(job.job.devices, [](const std::string& device) {
+           return device.starts_with("cuda:");
+         }))
     throw UsageError("launch: --devices " + print_devices(job.job.devices)
                      + ": each role is a pod of its own, with one GPU; use "
                        "--devices cuda:0 and more workers");

@@ -1,9 +1,12 @@
 #include "kernels/pjrt/passes.hpp"
 
+#include "kernels/base/buffer.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 
+#include <cstring>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe::kernels::pjrt {
@@ -33,6 +36,7 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
   : graph_(graph),
     layout_(graph),
     precision_(precision),
+    device_(device),
     client_(Client::of(*device.file)),
     devices_(device.count) {
   std::iota(devices_.begin(), devices_.end(), device.index);
@@ -43,6 +47,10 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
                      + std::to_string(client_->devices()));
   // What cannot be written is said before a batch comes.
   stablehlo::gradient_program(graph_, min_rows(graph_), precision_);
+}
+
+std::string Passes::name(uint32_t place) const {
+  return to_string(pjrt_device(*device_.file, devices_.at(place)));
 }
 
 DeviceTensors Passes::upload(const float* flat, uint32_t place) {
@@ -63,6 +71,20 @@ void Passes::download(const DeviceTensors& tensors, float* flat) {
   for (size_t i = 0; i < tensors.size(); ++i)
     all.push_back({&tensors[i], flat + layout_.offsets[i]});
   client_->download(all);
+}
+
+void Passes::check_equal(const DeviceTensors& tensors, uint32_t place,
+                         const float* flat, const char* what) {
+  Buffer other{layout_.total};
+  download(tensors, other.data());
+  for (size_t i = 0; i < graph_.parameters.size(); ++i)
+    if (std::memcmp(other.data() + layout_.offsets[i],
+                    flat + layout_.offsets[i],
+                    graph_.parameters[i].size() * sizeof(float))
+        != 0)
+      throw std::runtime_error(name(place) + " has other bits of " + what + ' '
+                               + graph_.parameters[i].name + " than " + name(0)
+                               + ": one of them is faulty");
 }
 
 float Passes::download(const DeviceTensor& one) {

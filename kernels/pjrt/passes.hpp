@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ public:
 
   const Graph& graph() const { return graph_; }
   const Layout& layout() const { return layout_; }
+  std::string name(uint32_t place) const; ///< of a device: pjrt:libtpu.so:1
   uint32_t places() const { return static_cast<uint32_t>(devices_.size()); }
 
   /// From or to flat memory by layout().
@@ -32,6 +34,10 @@ public:
   DeviceTensor upload(const void* data, const stablehlo::TensorType& type,
                       uint32_t place);
   void download(const DeviceTensors& tensors, float* flat);
+  /// Errors: std::runtime_error where a device has other bits than the first
+  /// one, which are here; `what` they are, before a parameter's name.
+  void check_equal(const DeviceTensors& tensors, uint32_t place,
+                   const float* flat, const char* what);
   float download(const DeviceTensor& one); ///< that has one element
 
   /// A micro-batch in a device's memory.
@@ -95,6 +101,7 @@ private:
   Graph graph_;
   Layout layout_;
   Precision precision_;
+  DeviceId device_;
   std::shared_ptr<Client> client_;
   std::vector<uint32_t> devices_; ///< by place
   std::map<std::pair<Kind, uint32_t>, Pass> passes_;

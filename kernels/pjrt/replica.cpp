@@ -17,7 +17,8 @@ using pjrt::DeviceTensors;
 
 /// Parameters come from the host for each step, and gradients go there. What
 /// the device has already is not sent again: several micro-batches of a step
-/// read the same parameters.
+/// read the same parameters. Several devices all compute the same, and have to
+/// get the same bits.
 class PjrtReplica final : public Replica {
 public:
   PjrtReplica(const Graph& graph, DeviceId device, uint32_t max_rows,
@@ -33,11 +34,17 @@ public:
       batch.gate->await_all(); // they go to the device in one piece
     send(parameters, batch);
     std::vector<pjrt::Passes::Sent> sent;
-    sent.push_back(passes_.send_for_gradient(batch, 0));
-    const auto results = passes_.gradients(sent, {&parameters_});
-    const auto& result = results.front();
-    const auto stats = passes_.stats_of(result);
-    passes_.download(result.tensors, gradient);
+    std::vector<const DeviceTensors*> parameters_of;
+    for (uint32_t place = 0; place < passes_.places(); ++place) {
+      sent.push_back(passes_.send_for_gradient(batch, place));
+      parameters_of.push_back(&parameters_[place]);
+    }
+    const auto results = passes_.gradients(sent, parameters_of);
+    const auto stats = passes_.stats_of(results.front());
+    passes_.download(results.front().tensors, gradient);
+    for (uint32_t place = 1; place < passes_.places(); ++place)
+      passes_.check_equal(results[place].tensors, place, gradient,
+                          "the gradient of");
     for (uint32_t i = 0; i < parameter_count_ && ready; ++i)
       ready(i); // all are here at once
     return stats;
@@ -46,7 +53,7 @@ public:
   LeafStats evaluate(const float* parameters, const Batch& batch,
                      const Predictions& predictions) override {
     send(parameters, batch);
-    return passes_.evaluate(parameters_, batch, predictions);
+    return passes_.evaluate(parameters_.front(), batch, predictions);
   }
 
   /// The plugin's own is not known.
@@ -63,15 +70,16 @@ private:
         && std::memcmp(sent_.data(), parameters, bytes) == 0)
       return;
     parameters_.clear(); // the device may have no room for both
-    parameters_ = passes_.upload(parameters);
+    for (uint32_t place = 0; place < passes_.places(); ++place)
+      parameters_.push_back(passes_.upload(parameters, place));
     std::memcpy(sent_.data(), parameters, bytes);
   }
 
   pjrt::Passes passes_;
   uint32_t max_rows_;
   uint32_t parameter_count_;
-  Buffer sent_; ///< what parameters_ has
-  DeviceTensors parameters_;
+  Buffer sent_;                           ///< what parameters_ has
+  std::vector<DeviceTensors> parameters_; ///< by place
 };
 
 } // namespace

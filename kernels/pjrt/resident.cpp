@@ -62,6 +62,8 @@ public:
   void read(float* parameters, float* state, uint64_t stride) override {
     const auto& place = places_.front();
     passes_.download(place.parameters, parameters);
+    for (uint32_t i = 1; i < places(); ++i) // all made the same updates
+      passes_.check_equal(places_[i].parameters, i, parameters, "variable");
     for (size_t slot = 0; slot < place.state.size(); ++slot)
       passes_.download(place.state[slot], state + slot * stride);
   }

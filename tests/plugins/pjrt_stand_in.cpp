@@ -3,6 +3,7 @@
 //   STAND_IN_DEVICES  how many, 2
 //   STAND_IN_VERSION  major.minor, 0.60
 //   STAND_IN_TABLE    functions in its table, 71
+//   STAND_IN_FAULTY   a device whose numbers come out otherwise
 //   STAND_IN_FAILS    client, compile, or N:FILE: the process's Nth run fails,
 //                     if there is no such file, which is made then
 
@@ -54,6 +55,8 @@ namespace abi = troupe::kernels::pjrt::abi;
 using stand_in::Kind;
 using stand_in::Type;
 using stand_in::Value;
+
+constexpr int first_number = 40; // they are the plugin's own
 
 std::string setting(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);
@@ -138,7 +141,7 @@ abi::Error* client_create(abi::ClientCreate* args) {
   auto client = std::make_unique<abi::Client>();
   const auto count = std::stoi(setting("STAND_IN_DEVICES", "2"));
   for (int i = 0; i < count; ++i)
-    client->devices.push_back({40 + i}); // numbers are the plugin's own
+    client->devices.push_back({first_number + i});
   for (auto& device : client->devices)
     client->pointers.push_back(&device);
   args->client = client.release();
@@ -252,6 +255,12 @@ abi::Error* to_host(abi::BufferToHostBuffer* args) {
   });
 }
 
+/// Whether a device is the one whose numbers come out otherwise.
+bool is_faulty(int device) {
+  return setting("STAND_IN_FAULTY", "")
+         == std::to_string(device - first_number);
+}
+
 /// Whether this run is the one that fails.
 bool fails() {
   static std::atomic<int> runs{0};
@@ -293,6 +302,10 @@ abi::Error* execute(abi::LoadedExecutableExecute* args) {
                "memory of the same size");
           buffer.given_away = true;
         }
+      if (is_faulty(devices[replica]))
+        for (auto& result : own)
+          if (result.type.kind == Kind::f32)
+            result.numbers.front() += 0.125;
       for (size_t i = 0; i < own.size(); ++i)
         args->output_lists[replica][i] = new abi::Buffer{std::move(own[i]),
                                                          devices[replica]};

@@ -702,6 +702,19 @@ Value element_by_element(const Statement& s, const Operands& in) {
   return out;
 }
 
+/// a - b * c, rounded once, as compilers for processors and TPUs make it: so
+/// what a device updates has other bits than what the host does.
+Value minus_product(const Statement& s, const Operands& in,
+                    const Operands& factors) {
+  auto out = empty(s.type);
+  for (size_t i = 0; i < out.numbers.size(); ++i)
+    out.numbers[i] =
+      rounded(std::fma(-factors[0]->numbers.at(i), factors[1]->numbers.at(i),
+                       in[0]->numbers.at(i)),
+              s.type.kind);
+  return out;
+}
+
 Value is_finite(const Statement& s, const Operands& in) {
   auto out = empty(s.type);
   need(in[0]->type.shape == s.type.shape, "an operand of the same shape");
@@ -912,6 +925,16 @@ Interpreter::Interpreter(const std::string& text) {
   need(false, "a function main that returns");
 }
 
+/// Whose result is what the statement takes away; null: it does not.
+const Statement* Interpreter::subtracted_product(const Statement& s) const {
+  if (s.op != "subtract" || s.type.kind != Kind::f32)
+    return nullptr;
+  const auto maker = std::ranges::find(statements_, s.operands.at(1),
+                                       &Statement::result);
+  return maker != statements_.end() && maker->op == "multiply" ? &*maker
+                                                               : nullptr;
+}
+
 std::vector<std::vector<Value>>
 Interpreter::run(const std::vector<Arguments>& arguments) const {
   const auto replicas = arguments.size();
@@ -930,6 +953,12 @@ Interpreter::run(const std::vector<Arguments>& arguments) const {
       for (auto name : statement.operands)
         operands[replica].push_back(&values[replica].at(name));
     auto results = done_together(statement, operands);
+    if (const auto* product = subtracted_product(statement))
+      for (size_t replica = 0; replica < replicas; ++replica)
+        results[replica] =
+          minus_product(statement, operands[replica],
+                        {&values[replica].at(product->operands[0]),
+                         &values[replica].at(product->operands[1])});
     for (size_t replica = 0; replica < replicas; ++replica) {
       auto& known = values[replica];
       need(results[replica].type == statement.type

@@ -55,6 +55,8 @@ public:
   run(const std::vector<Arguments>& arguments) const;
 
 private:
+  const Statement* subtracted_product(const Statement& s) const;
+
   std::vector<Type> arguments_;
   std::vector<int> donated_;
   std::vector<uint32_t> argument_names_;

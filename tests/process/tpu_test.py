@@ -47,6 +47,7 @@ class Tpu(OwnFolder):
         for name in ("weights_sha256", "state_sha256", "final_loss"):
             self.assertEqual(len({one[name] for one in found}), 1,
                              [one[name] for one in found])
+        return found[0]["weights_sha256"]
 
     def test_who_updates_on_devices_decides_no_bit(self):
         # Of 261 samples the ninth step has five.
@@ -66,11 +67,15 @@ class Tpu(OwnFolder):
                        for count in (1, 3)])
 
     def test_who_updates_on_the_host_decides_no_bit(self):
-        self.one_hash([*DIGITS, "--steps", "6"],
-                      [["--strategy", "central_storage", "--devices",
-                        f"{PLUGIN}:2"],
-                       ["--strategy", "parameter_server", "--workers", "2",
-                        "--ps", "2", "--devices", PLUGIN]])
+        job = [*DIGITS, "--steps", "6"]
+        host = self.one_hash(
+            job,
+            [["--strategy", "central_storage", "--devices", f"{PLUGIN}:{count}"]
+             for count in (1, 2)]
+            + [["--strategy", "parameter_server", "--workers", "2", "--ps",
+                "2", "--devices", PLUGIN]])
+        # Else none of these tests would know who did.
+        self.assertNotEqual(host, self.one_hash(job, [ONE, TWO]))
 
     def test_devices_may_sum_in_an_order_of_their_own(self):
         job = [*DIGITS, "--steps", "6", "--strategy", "tpu", "--reduction",
@@ -144,6 +149,8 @@ class Tpu(OwnFolder):
                 ({"STAND_IN_VERSION": "1.2"}, PLUGIN, r"version 1\.2"),
                 ({"STAND_IN_FAILS": "client"}, PLUGIN, "no chip is free"),
                 ({}, PLUGIN + ":3", "has 2 devices"),
+                ({"STAND_IN_FAULTY": "1"}, PLUGIN + ":2",
+                 r":1 has other bits of the gradient of .* faulty"),
                 ({"STAND_IN_FAILS": "compile"}, PLUGIN, "too large")):
             with Run(*DIGITS, "--strategy", "tpu", "--devices", devices,
                      environment=settings) as run:
