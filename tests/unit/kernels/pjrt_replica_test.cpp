@@ -275,7 +275,7 @@ class SideBySide {
 public:
   explicit SideBySide(const std::string& model, const SampleShape& sample = {})
     : graph_(make_graph(model, sample)),
-      problem_(graph_, 4),
+      problem_(graph_, 8),
       one_(make_resident_replica(graph_, plugin_device(), rule_, 4)),
       two_(make_resident_replica(graph_, plugin_device(0, 2), rule_, 4)),
       state_(3 * problem_.layout.total) {
@@ -322,7 +322,8 @@ private:
   Batch batch(const std::vector<PlacedBatch>& batches, size_t i) const {
     auto batch = problem_.batch;
     batch.rows = batches[i].rows;
-    batch.features += i; // others for each
+    batch.features += i * graph_.features(); // others for each
+    batch.labels += i * graph_.labels();
     batch.key = 10 * how_.number + i;
     return batch;
   }
