@@ -119,9 +119,9 @@ bool RunJournal::wrote_initial(const CheckpointOptions& options) const {
 
 void RunJournal::writes_initial(const CheckpointOptions& options) const {
   JobJournal journal{sink, term};
-  const auto [weights, folder] = places_of(options);
+  const auto places = places_of(options);
   write_synced([&](std::function<void()> synced) {
-    journal.initial(weights, folder, std::move(synced));
+    journal.initial(places.first, places.second, std::move(synced));
   });
 }
 

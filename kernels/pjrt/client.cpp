@@ -176,6 +176,7 @@ Client::compile(const stablehlo::Program& program,
   code.format = format.data();
   code.format_size = format.size();
   std::vector<int> numbers;
+  numbers.reserve(devices.size());
   for (auto device : devices)
     numbers.push_back(device_number(device));
   const auto options = compile_options(numbers);

@@ -112,6 +112,7 @@ Passes::run(Everywhere& program, const std::vector<uint32_t>& places,
     auto& made = program.made_[where];
     if (!made) {
       std::vector<uint32_t> devices;
+      devices.reserve(where.size());
       for (auto place : where)
         devices.push_back(devices_.at(place));
       made = client_->compile(program.program_, devices);

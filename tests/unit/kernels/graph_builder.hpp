@@ -69,7 +69,7 @@ public:
     return op(OpKind::dropout, {x}, shape(x), {}, attributes);
   }
 
-  uint32_t reshape(uint32_t x, Shape to) {
+  uint32_t reshape(uint32_t x, const Shape& to) {
     OpAttributes attributes;
     attributes.shape = to;
     return op(OpKind::reshape, {x}, to, {}, attributes);

@@ -304,8 +304,8 @@ BOOST_AUTO_TEST_CASE(groups_of_tensor_members_hold_all_slices_each) {
   for (const auto* shown :
        {"group 2          tensor:4, tensor:5\n",
         "tensor:1, tensor:3, tensor:5  2-3 ",
-        "at each member, over 3 groups by direct exchange, fixed tree; of "
-        "slices by direct exchange",
+        ("at each member, over 3 groups by direct exchange, fixed tree; of "
+         "slices by direct exchange"),
         "tensor:1,tensor:3,tensor:5\n", "every member"})
     BOOST_TEST(table.find(shown) != std::string::npos, table);
   options.data = 5;
@@ -359,8 +359,8 @@ BOOST_AUTO_TEST_CASE(stages_of_tensor_members_are_named_by_their_places) {
        {"pipeline 1       tensor:4 to tensor:7\n",
         "tensor:2, tensor:3, tensor:6, tensor:7  head to loss",
         "tensor:3, tensor:7  1      2-3 ", "every member of stage 1\n",
-        "at each member, over 2 pipelines by direct exchange, fixed tree; of "
-        "slices by direct exchange, fixed tree; schedule 1f1b"})
+        ("at each member, over 2 pipelines by direct exchange, fixed tree; of "
+         "slices by direct exchange, fixed tree; schedule 1f1b")})
     BOOST_TEST(table.find(shown) != std::string::npos, table);
 }
 
