@@ -153,10 +153,10 @@ std::vector<std::string> default_devices(const Settings& settings,
 
 /// Each kind of device has bits of its own.
 void check_kinds(const JobOptions& job) {
-  const auto is_one = [](const std::string& device) {
+  const auto is_processor = [](const std::string& device) {
     return place_of(device) == "cpu";
   };
-  const auto processors = std::ranges::count_if(job.devices, is_one);
+  const auto processors = std::ranges::count_if(job.devices, is_processor);
   const bool mixed = processors > 0 && processors < std::ssize(job.devices);
   if (mixed
       && (job.synchronisation != Synchronisation::async

@@ -25,18 +25,17 @@ LeafStats stats_of(const std::vector<float>& losses, int32_t correct) {
   return out;
 }
 
+} // namespace
+
 void add(Arguments& arguments, const DeviceTensors& tensors) {
   for (const auto& tensor : tensors)
     arguments.push_back(&tensor);
 }
 
-} // namespace
-
 Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
   : graph_(graph),
     layout_(graph),
     precision_(precision),
-    device_(device),
     client_(Client::of(*device.file)),
     devices_(device.count) {
   std::iota(devices_.begin(), devices_.end(), device.index);
@@ -50,7 +49,7 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
 }
 
 std::string Passes::name(uint32_t place) const {
-  return to_string(pjrt_device(*device_.file, devices_.at(place)));
+  return to_string(pjrt_device(client_->plugin().file(), devices_.at(place)));
 }
 
 DeviceTensors Passes::upload(const float* flat, uint32_t place) {
@@ -100,8 +99,9 @@ Passes::Pass& Passes::pass(Kind kind, uint32_t rows) {
   auto written = kind == Kind::evaluation
                    ? stablehlo::evaluation_program(graph_, rows, precision_)
                    : stablehlo::gradient_program(graph_, rows, precision_);
-  Everywhere program{written.program};
-  return passes_.emplace(key, Pass{std::move(written), std::move(program)})
+  return passes_
+    .emplace(key, Pass{Everywhere{std::move(written.program)},
+                       std::move(written.batch), written.counts})
     .first->second;
 }
 
@@ -179,9 +179,9 @@ Passes::Sent Passes::send(const Pass& pass, const Batch& batch,
                           uint32_t place) {
   require(batch.exchange == nullptr, "a device of a plugin has no peers");
   check_ids(batch);
-  const auto& types = pass.written.program.arguments();
+  const auto& types = pass.program.program_.arguments();
   Sent out{place, batch.rows, {}};
-  for (auto of_batch : pass.written.batch)
+  for (auto of_batch : pass.batch)
     out.fields.push_back(
       field(of_batch, types[graph_.parameters.size() + out.fields.size()],
             batch, place));
@@ -207,7 +207,7 @@ Passes::gradients(const std::vector<Sent>& batches,
   }
   std::vector<Gradient> out;
   for (auto& results : run(of_rows.program, places, arguments)) {
-    const auto first = results.begin() + (of_rows.written.counts ? 2 : 1);
+    const auto first = results.begin() + (of_rows.counts ? 2 : 1);
     out.push_back({batches.front().rows,
                    {std::make_move_iterator(results.begin()),
                     std::make_move_iterator(first)},
@@ -236,7 +236,7 @@ LeafStats Passes::evaluate(const DeviceTensors& parameters, const Batch& batch,
   add(arguments, sent.fields);
   const auto results =
     std::move(run(of_rows.program, {0}, {arguments}).front());
-  const bool counts = of_rows.written.counts;
+  const bool counts = of_rows.counts;
   std::vector<float> losses(batch.rows);
   int32_t correct = 0;
   std::vector<Client::Download> all{{&results[0], losses.data()}};

@@ -15,6 +15,8 @@ namespace troupe::kernels::pjrt {
 /// A graph's parameters, or what has their shapes, on a device.
 using DeviceTensors = std::vector<DeviceTensor>;
 
+void add(Arguments& arguments, const DeviceTensors& tensors);
+
 /// Runs a graph's passes on devices of a plugin, each in its place: programs
 /// are written and compiled for each number of rows that comes. Used by one
 /// thread at a time.
@@ -88,8 +90,9 @@ public:
 private:
   enum class Kind : uint8_t { evaluation, gradient };
   struct Pass {
-    stablehlo::PassProgram written;
     Everywhere program;
+    std::vector<stablehlo::BatchField> batch; ///< arguments behind parameters
+    bool counts;
   };
   Pass& pass(Kind kind, uint32_t rows);
   void check_ids(const Batch& batch) const;
@@ -101,7 +104,6 @@ private:
   Graph graph_;
   Layout layout_;
   Precision precision_;
-  DeviceId device_;
   std::shared_ptr<Client> client_;
   std::vector<uint32_t> devices_; ///< by place
   std::map<std::pair<Kind, uint32_t>, Pass> passes_;

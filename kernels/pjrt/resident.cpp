@@ -22,11 +22,6 @@ using pjrt::Arguments;
 using pjrt::DeviceTensors;
 using pjrt::Passes;
 
-void add(Arguments& arguments, const DeviceTensors& tensors) {
-  for (const auto& tensor : tensors)
-    arguments.push_back(&tensor);
-}
-
 /// All of a step on the devices, in four programs: gradient, sum of two, sum of
 /// what the devices have, and update. What is asked for in all places, one
 /// after another, runs as replicas of one program. Sums of two and updates give
