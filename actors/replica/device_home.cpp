@@ -12,44 +12,42 @@ namespace troupe {
 
 namespace {
 
-/// Whether a job's devices may, whatever they are.
-bool may_keep_variables(const Job& job) {
-  // A layer in slices has one trust ratio for all of its pieces.
-  const bool cuts_ratios = job.options.rule.kind == OptimizerKind::lamb
-                           && !job.graph.pieces.empty();
-  return job.options.strategy != Strategy::central_storage && !cuts_ratios;
-}
-
 /// Whether devices like this one update with the bits of all other members: of
 /// the host, or of a plugin's devices, where there are no others.
 bool updates_alike(const Job& job, DeviceId device) {
-  if (!may_keep_variables(job))
-    return false;
   if (device.kind != DeviceId::Kind::pjrt)
-    return updates_as_the_host(job.worker_graph, device, job.options.rule);
-  return std::ranges::all_of(
-    job.plan.of_kind(RoleKind::worker), [](const RolePlan& worker) {
-      return parse_device(worker.device).kind == DeviceId::Kind::pjrt;
-    });
+    return updates_as_the_host(job.worker_graph, device);
+  // A layer in slices has one trust ratio for all of its pieces.
+  const bool cuts_ratios = job.options.rule.kind == OptimizerKind::lamb
+                           && !job.graph.pieces.empty();
+  return !cuts_ratios
+         && std::ranges::all_of(
+           job.plan.of_kind(RoleKind::worker), [](const RolePlan& worker) {
+             return parse_device(worker.device).kind == DeviceId::Kind::pjrt;
+           });
+}
+
+bool is_central(const Job& job) {
+  return job.options.strategy == Strategy::central_storage;
 }
 
 } // namespace
 
 bool devices_keep_variables(const Job& job) {
-  return std::ranges::any_of(
-    job.plan.of_kind(RoleKind::worker), [&](const RolePlan& worker) {
-      return updates_alike(job, parse_device(worker.device));
-    });
+  return !is_central(job)
+         && std::ranges::any_of(
+           job.plan.of_kind(RoleKind::worker), [&](const RolePlan& worker) {
+             return updates_alike(job, parse_device(worker.device));
+           });
 }
 
 std::unique_ptr<DeviceHome> DeviceHome::of(const RoleContext& context,
                                            bool alone, LeafComputer& computer) {
   const auto& job = *context.job;
-  const auto& rule = job.options.rule;
   const auto device = parse_device(job.plan.role(context.role).device);
-  if (!may_keep_variables(job) || (!alone && !updates_alike(job, device)))
+  if (is_central(job) || (!alone && !updates_alike(job, device)))
     return nullptr;
-  auto made = make_resident_replica(job.worker_graph, device, rule,
+  auto made = make_resident_replica(job.worker_graph, device, job.options.rule,
                                     computer.max_rows(), job.precision());
   if (!made)
     return nullptr;

@@ -110,10 +110,6 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               "with --all-reduce nccl, which sums in one piece; leave it out");
   refuse_idle_but("none", flags, {"compress"}, by_nccl,
                   "with --all-reduce nccl, which sends all; leave it out");
-  if (by_nccl && job.rule.kind == OptimizerKind::lamb)
-    throw UsageError("--all-reduce nccl sums what GPUs keep, and the state of "
-                     "--optimizer lamb is kept on the host: drop it, or use "
-                     "--optimizer adamw");
   if (is_sharded(job) && settings.min_workers > 0)
     throw UsageError("--workers MIN:MAX has no effect " + with
                      + ", whose workers all keep a share of the model; give "

@@ -16,8 +16,24 @@ struct Element {
   float s[2];
 };
 
+template <int Slots>
+__device__ Element load(const DeviceUpdate& args, uint64_t i) {
+  Element x{args.parameters[i], args.gradient[i], {}};
+#pragma unroll
+  for (int slot = 0; slot < Slots; ++slot)
+    x.s[slot] = args.state[slot * args.stride + i];
+  return x;
+}
+
 __device__ float mean_of(const UpdateTerms& t, float g) {
   return t.inverse != 0.0f ? g * t.inverse : g / t.samples;
+}
+
+/// The mean gradient, clipped, decay added.
+__device__ float gradient_of(const UpdateTerms& t, float scale,
+                             const Element& x) {
+  const auto g = mean_of(t, x.g) * scale;
+  return t.weight_decay != 0.0f ? g + t.weight_decay * x.p : g;
 }
 
 __device__ void add_moments(const UpdateTerms& t, float g, Element& x) {
@@ -37,11 +53,17 @@ __device__ void follow_leader(const UpdateTerms& t, float g, Element& x) {
     x.p = fabsf(z) <= t.threshold ? 0.0f : w;
 }
 
+/// LAMB's update before the trust ratio; leaves the next moments.
+__device__ float direction_of(const UpdateTerms& t, float g, Element& x) {
+  add_moments(t, g, x);
+  const auto root = sqrtf(x.s[1]) * t.root_scale + t.epsilon;
+  const auto u = t.first_scale * x.s[0] / root;
+  return t.decoupled != 0.0f ? u + t.decoupled * x.p : u;
+}
+
 template <OptimizerKind Rule>
 __device__ void apply(const UpdateTerms& t, float scale, Element& x) {
-  auto g = mean_of(t, x.g) * scale;
-  if (t.weight_decay != 0.0f)
-    g = g + t.weight_decay * x.p;
+  const auto g = gradient_of(t, scale, x);
   if constexpr (Rule == OptimizerKind::sgd) {
     x.p = x.p - t.step_size * g;
   } else if constexpr (Rule == OptimizerKind::momentum) {
@@ -60,6 +82,8 @@ __device__ void apply(const UpdateTerms& t, float scale, Element& x) {
   } else if constexpr (Rule == OptimizerKind::rmsprop) {
     x.s[0] = t.decay[1] * x.s[0] + t.fresh[1] * (g * g);
     x.p = x.p - t.step_size * (g / (sqrtf(x.s[0]) + t.epsilon));
+  } else if constexpr (Rule == OptimizerKind::lamb) {
+    x.p = x.p - t.step_size * direction_of(t, g, x);
   } else {
     follow_leader(t, g, x);
   }
@@ -72,8 +96,11 @@ __global__ void __launch_bounds__(flat_threads)
   if (*args.spoiled == args.terms->sequence)
     return;
   const auto run = args.runs[blockIdx.x];
-  const auto t = run.kind == Kind::decayed ? args.terms->decayed
-                                           : args.terms->undecayed;
+  auto t = run.kind == Kind::decayed ? args.terms->decayed
+                                     : args.terms->undecayed;
+  if (Rule == OptimizerKind::lamb && run.kind != Kind::statistic)
+    t.step_size =
+      static_cast<float>(double{t.step_size} * args.ratios[run.layer]);
   const auto scale = args.clips ? *args.scale : 1.0f;
   const bool lazy = args.lazy && run.by_rows;
   for (auto first = threadIdx.x; first < run.count;
@@ -85,11 +112,8 @@ __global__ void __launch_bounds__(flat_threads)
       if (k >= run.count)
         continue;
       const auto i = run.offset + k;
-      x[b] = {args.parameters[i], args.gradient[i], {}};
-#pragma unroll
-      for (int slot = 0; slot < Slots; ++slot)
-        if (run.kind != Kind::statistic)
-          x[b].s[slot] = args.state[slot * args.stride + i];
+      x[b] = run.kind == Kind::statistic ? load<0>(args, i)
+                                         : load<Slots>(args, i);
     }
 #pragma unroll
     for (uint32_t b = 0; b < batch; ++b) {
@@ -142,9 +166,22 @@ struct NotFinite {
 // 16, as on the CPU.
 constexpr uint32_t accumulators = 16;
 
+__device__ uint32_t block_of_thread() {
+  return (blockIdx.x * blockDim.x + threadIdx.x) / accumulators;
+}
+
+/// Writes the block's sum, of what its sixteen threads have. All threads.
+__device__ void put_sum(const DeviceUpdate& args, double sum, double* sums) {
+  for (auto apart = accumulators / 2; apart > 0; apart /= 2)
+    sum += __shfl_xor_sync(everyone, sum, apart);
+  const auto b = block_of_thread();
+  if (threadIdx.x % accumulators == 0 && b < args.block_count)
+    sums[b] = sum;
+}
+
 __global__ void __launch_bounds__(flat_threads)
   squares_kernel(const __grid_constant__ DeviceUpdate args) {
-  const auto b = (blockIdx.x * blockDim.x + threadIdx.x) / accumulators;
+  const auto b = block_of_thread();
   const auto block = b < args.block_count ? args.blocks[b] : SquareBlock{};
   const auto* values = args.gradient + block.offset;
   double sum = 0;
@@ -154,10 +191,32 @@ __global__ void __launch_bounds__(flat_threads)
     const double g = values[i];
     sum += g * g;
   }
-  for (auto apart = accumulators / 2; apart > 0; apart /= 2)
-    sum += __shfl_xor_sync(everyone, sum, apart);
-  if (threadIdx.x % accumulators == 0 && b < args.block_count)
-    args.squares[b] = sum;
+  put_sum(args, sum, args.squares);
+}
+
+/// The same of the values and of LAMB's directions, of which nothing is kept.
+__global__ void __launch_bounds__(flat_threads)
+  lamb_squares_kernel(const __grid_constant__ DeviceUpdate args) {
+  const auto b = block_of_thread();
+  const auto block = b < args.block_count ? args.blocks[b] : SquareBlock{};
+  const auto t = block.decays ? args.terms->decayed : args.terms->undecayed;
+  const auto scale = args.clips ? *args.scale : 1.0f;
+  const bool lazy = args.lazy && block.by_rows;
+  double values = 0;
+  double directions = 0;
+#pragma unroll 4
+  for (auto i = threadIdx.x % accumulators; i < block.count;
+       i += accumulators) {
+    auto x = load<2>(args, block.offset + i);
+    if (lazy && x.g == 0.0f)
+      continue;
+    const double p = x.p;
+    const double u = direction_of(t, gradient_of(t, scale, x), x);
+    values += p * p;
+    directions += u * u;
+  }
+  put_sum(args, values, args.squares);
+  put_sum(args, directions, args.directions);
 }
 
 /// values[0] becomes their sum along tree_sum()'s tree: neighbours first. One
@@ -197,6 +256,33 @@ __global__ void __launch_bounds__(flat_threads)
     *args.spoiled = args.terms->sequence;
 }
 
+/// A block a layer: its trust ratio, as trust_ratio(), of all its pieces.
+__global__ void __launch_bounds__(flat_threads)
+  ratios_kernel(const __grid_constant__ DeviceUpdate args) {
+  const auto layer = args.layers[blockIdx.x];
+  if (layer.count == 0)
+    return;
+  double* const sums[] = {args.squares, args.directions};
+  double totals[2];
+#pragma unroll
+  for (int which = 0; which < 2; ++which) {
+    auto* of_pieces = sums[which] + args.block_count + layer.first;
+    for (uint32_t i = 0; i < layer.count; ++i) {
+      const auto piece = args.pieces[layer.first + i];
+      add_up(sums[which] + piece.first, piece.count);
+      if (threadIdx.x == 0)
+        of_pieces[i] = sums[which][piece.first];
+    }
+    add_up(of_pieces, layer.count);
+    totals[which] = of_pieces[0];
+  }
+  if (threadIdx.x == 0)
+    args.ratios[blockIdx.x] =
+      totals[0] == 0 || totals[1] == 0
+        ? 1.0f
+        : static_cast<float>(sqrt(totals[0]) / sqrt(totals[1]));
+}
+
 template <OptimizerKind Rule, int Slots>
 void launch(const DeviceUpdate& args, cudaStream_t stream) {
   update_kernel<Rule, Slots><<<args.run_count, flat_threads, 0, stream>>>(args);
@@ -205,10 +291,10 @@ void launch(const DeviceUpdate& args, cudaStream_t stream) {
 } // namespace
 
 void update_all(const DeviceUpdate& args, cudaStream_t stream) {
+  const auto of_squares = static_cast<uint32_t>(
+    over(uint64_t{args.block_count} * accumulators, flat_threads));
   if (args.clips && args.tree_count > 0) {
-    const auto threads = uint64_t{args.block_count} * accumulators;
-    squares_kernel<<<static_cast<uint32_t>(over(threads, flat_threads)),
-                     flat_threads, 0, stream>>>(args);
+    squares_kernel<<<of_squares, flat_threads, 0, stream>>>(args);
     trees_kernel<<<args.tree_count, flat_threads, 0, stream>>>(args);
     scale_kernel<<<1, flat_threads, 0, stream>>>(args);
   }
@@ -217,6 +303,10 @@ void update_all(const DeviceUpdate& args, cudaStream_t stream) {
                 SpoilsUpdate{reinterpret_cast<const float4*>(args.gradient),
                              args.terms, args.spoiled},
                 stream);
+  if (args.rule == OptimizerKind::lamb && args.tree_count > 0) {
+    lamb_squares_kernel<<<of_squares, flat_threads, 0, stream>>>(args);
+    ratios_kernel<<<args.layer_count, flat_threads, 0, stream>>>(args);
+  }
   switch (args.rule) {
     case OptimizerKind::sgd:
       return launch<OptimizerKind::sgd, 0>(args, stream);
@@ -226,8 +316,9 @@ void update_all(const DeviceUpdate& args, cudaStream_t stream) {
       return launch<OptimizerKind::nesterov, 1>(args, stream);
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
-    case OptimizerKind::lamb: // refused earlier
       return launch<OptimizerKind::adam, 2>(args, stream);
+    case OptimizerKind::lamb:
+      return launch<OptimizerKind::lamb, 2>(args, stream);
     case OptimizerKind::adagrad:
       return launch<OptimizerKind::adagrad, 1>(args, stream);
     case OptimizerKind::rmsprop:

@@ -25,6 +25,7 @@ struct UpdateRun {
   Kind kind;
   bool by_rows;   ///< may be updated lazily
   float momentum; ///< of a statistic
+  uint32_t layer; ///< whose trust ratio it takes
 };
 constexpr uint32_t update_run = 2048; ///< elements at most
 
@@ -32,10 +33,19 @@ constexpr uint32_t update_run = 2048; ///< elements at most
 struct SquareBlock {
   uint64_t offset; ///< in the flat buffers
   uint32_t count;
+  bool decays;
+  bool by_rows;
 };
 
 /// The blocks of one parameter; their sums are added along tree_sum()'s tree.
 struct SquareTree {
+  uint32_t first;
+  uint32_t count;
+};
+
+/// The trees of what has one trust ratio: a trained parameter, or the pieces of
+/// one that is cut into virtual slices. Of a statistic it has none.
+struct RatioLayer {
   uint32_t first;
   uint32_t count;
 };
@@ -53,7 +63,13 @@ struct DeviceUpdate {
   uint32_t block_count;
   const SquareTree* trees; ///< of trained parameters in order of name
   uint32_t tree_count;
-  double* squares;     ///< [block_count + tree_count]; scratch
+  double* squares; ///< [block_count + tree_count]; scratch
+  // LAMB's: trees once more, those of a layer one after the other.
+  const SquareTree* pieces; ///< [tree_count]
+  const RatioLayer* layers;
+  uint32_t layer_count;
+  double* directions;  ///< as squares
+  float* ratios;       ///< [layer_count]
   float* scale;        ///< of the clipped gradient
   uint32_t* spoiled;   ///< the last update whose gradient was not finite
   bool has_statistics; ///< parameters whose squares are in no block
@@ -64,8 +80,8 @@ struct DeviceUpdate {
 
 /// The update of all parameters, clipped where asked for; per element the
 /// operations of kernels/cpu/optimizer_leaf.inc, one rounding each, and the
-/// squares in the order of norms.hpp, so that equal gradients give equal
-/// parameters. A gradient that is not finite changes nothing.
+/// squares, LAMB's too, in the order of norms.hpp, so that equal gradients give
+/// equal parameters. A gradient that is not finite changes nothing.
 /// Completion: stream order; cudaGetLastError() has the launches' status.
 void update_all(const DeviceUpdate& args, cudaStream_t stream);
 

@@ -34,8 +34,7 @@ public:
   virtual void read_parameters(float* out) = 0;
 };
 
-/// Errors: as make_replica; UsageError for a rule that needs more than one
-/// phase (lamb).
+/// Errors: as make_replica.
 std::unique_ptr<ResidentTrainer>
 make_resident_trainer(const Graph& graph, DeviceId device,
                       const OptimizerOptions& rule, uint32_t max_rows,

@@ -1,5 +1,6 @@
 #include "kernels/cuda/variables.cuh"
 
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/optimizer/norms.hpp"
 #include "kernels/optimizer/terms.hpp"
 
@@ -19,30 +20,45 @@ std::vector<cuda::UpdateRun> runs_of(const Graph& graph, const Layout& layout) {
                         ? Kind::statistic
                       : parameter.decays ? Kind::decayed
                                          : Kind::undecayed;
+    const auto layer = whole_of(graph, static_cast<uint32_t>(i));
     for (uint64_t begin = 0; begin < parameter.size();
          begin += cuda::update_run)
       runs.push_back({layout.offsets[i] + begin,
                       static_cast<uint32_t>(std::min<uint64_t>(
                         cuda::update_run, parameter.size() - begin)),
-                      kind, parameter.by_rows, parameter.momentum});
+                      kind, parameter.by_rows, parameter.momentum, layer});
   }
   return runs;
 }
 
-/// The blocks whose squares make the gradient's norm, and how they are added.
-struct Norm {
+/// The blocks whose squares make norms, and how they are added: to the
+/// gradient's, and to those of LAMB's layers.
+struct Norms {
   std::vector<cuda::SquareBlock> blocks;
   std::vector<cuda::SquareTree> trees;
+  std::vector<cuda::SquareTree> pieces;
+  std::vector<cuda::RatioLayer> layers; ///< of each whole parameter
 
-  Norm(const Graph& graph, const Layout& layout) {
+  Norms(const Graph& graph, const Layout& layout) {
+    std::vector<cuda::SquareTree> of_parameters(graph.parameters.size());
     for (auto i : order_by_name(graph)) {
-      const auto size = graph.parameters[i].size();
-      trees.push_back({static_cast<uint32_t>(blocks.size()),
-                       static_cast<uint32_t>(norm_blocks(size))});
+      const auto& parameter = graph.parameters[i];
+      const auto size = parameter.size();
+      of_parameters[i] = {static_cast<uint32_t>(blocks.size()),
+                          static_cast<uint32_t>(norm_blocks(size))};
+      trees.push_back(of_parameters[i]);
       for (uint64_t begin = 0; begin < size; begin += norm_block)
-        blocks.push_back({layout.offsets[i] + begin,
-                          static_cast<uint32_t>(
-                            std::min<uint64_t>(norm_block, size - begin))});
+        blocks.push_back(
+          {layout.offsets[i] + begin,
+           static_cast<uint32_t>(std::min<uint64_t>(norm_block, size - begin)),
+           parameter.decays, parameter.by_rows});
+    }
+    for (uint32_t whole = 0; whole < whole_parameters(graph).size(); ++whole) {
+      const auto first = static_cast<uint32_t>(pieces.size());
+      for (auto i : pieces_of(graph, whole))
+        if (graph.parameters[i].role == ParameterRole::trained)
+          pieces.push_back(of_parameters[i]);
+      layers.push_back({first, static_cast<uint32_t>(pieces.size()) - first});
     }
   }
 };
@@ -79,12 +95,18 @@ DeviceVariables::DeviceVariables(const Graph& graph,
     found_(on_device<uint32_t>(1, "update")),
     host_found_(CudaArray<uint32_t>::Where::pinned, 1, place()) {
   const auto runs = runs_of(graph, layout_);
-  const Norm norm(graph, layout_);
+  const Norms norms(graph, layout_);
+  const auto sums = norms.blocks.size() + norms.trees.size();
   runs_ = sent(runs);
-  blocks_ = sent(norm.blocks);
-  trees_ = sent(norm.trees);
-  squares_ = on_device<double>(norm.blocks.size() + norm.trees.size(),
-                               "update");
+  blocks_ = sent(norms.blocks);
+  trees_ = sent(norms.trees);
+  squares_ = on_device<double>(sums, "update");
+  if (rule.kind == OptimizerKind::lamb) {
+    pieces_ = sent(norms.pieces);
+    layers_ = sent(norms.layers);
+    directions_ = on_device<double>(sums, "update");
+    ratios_ = on_device<float>(norms.layers.size(), "update");
+  }
   update_ = {rule.kind,
              terms_.data(),
              runs_.data(),
@@ -93,10 +115,15 @@ DeviceVariables::DeviceVariables(const Graph& graph,
              state_.data(),
              layout_.total,
              blocks_.data(),
-             static_cast<uint32_t>(norm.blocks.size()),
+             static_cast<uint32_t>(norms.blocks.size()),
              trees_.data(),
-             static_cast<uint32_t>(norm.trees.size()),
+             static_cast<uint32_t>(norms.trees.size()),
              squares_.data(),
+             pieces_.data(),
+             layers_.data(),
+             static_cast<uint32_t>(norms.layers.size()),
+             directions_.data(),
+             ratios_.data(),
              scale_.data(),
              spoiled_.data(),
              std::ranges::any_of(graph.parameters, [](const auto& parameter) {

@@ -58,7 +58,11 @@ private:
   CudaArray<cuda::UpdateRun> runs_;
   CudaArray<cuda::SquareBlock> blocks_;
   CudaArray<cuda::SquareTree> trees_;
-  CudaArray<double> squares_; ///< of blocks, then of trees
+  CudaArray<double> squares_;          ///< of blocks, then of trees
+  CudaArray<cuda::SquareTree> pieces_; ///< LAMB's, as those that follow
+  CudaArray<cuda::RatioLayer> layers_;
+  CudaArray<double> directions_; ///< as squares_
+  CudaArray<float> ratios_;
   CudaArray<float> scale_;
   CudaArray<uint32_t> spoiled_;
   CudaArray<uint32_t> host_spoiled_;

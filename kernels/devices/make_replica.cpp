@@ -74,11 +74,8 @@ std::shared_ptr<void> open_device(DeviceId device) {
                                              : nullptr;
 }
 
-/// There are no kernels for LAMB's trust ratios.
-bool updates_as_the_host(const Graph& graph, DeviceId device,
-                         const OptimizerOptions& rule) {
-  return device.kind == DeviceId::Kind::cuda && rule.kind != OptimizerKind::lamb
-         && !sleep_model(graph.text);
+bool updates_as_the_host(const Graph& graph, DeviceId device) {
+  return device.kind == DeviceId::Kind::cuda && !sleep_model(graph.text);
 }
 
 std::unique_ptr<ResidentReplica>
@@ -87,10 +84,15 @@ make_resident_replica(const Graph& graph, DeviceId device,
                       Precision precision) {
   if (sleep_model(graph.text))
     return nullptr;
-  if (device.kind == DeviceId::Kind::pjrt)
+  if (device.kind == DeviceId::Kind::pjrt) {
+    // Its programs take a trust ratio of each parameter, and a layer's is one
+    // for all of its pieces.
+    if (rule.kind == OptimizerKind::lamb && !graph.pieces.empty())
+      return nullptr;
     return kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
                                                precision);
-  if (updates_as_the_host(graph, device, rule))
+  }
+  if (updates_as_the_host(graph, device))
     return kernels::make_cuda_resident_replica(graph, device, rule, max_rows,
                                                precision);
   return nullptr;

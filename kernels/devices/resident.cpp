@@ -1,10 +1,10 @@
 #include "kernels/cuda/resident.hpp"
 
 #include "kernels/base/buffer.hpp"
-#include "kernels/base/error.hpp"
 #include "kernels/base/require.hpp"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/data/dataset.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/optimizer/norms.hpp"
 
 #include <algorithm>
@@ -55,21 +55,15 @@ public:
   void step(const Step& step) override {
     kernels::require(batch_.rows > 0, "a step without a micro-batch");
     stats_ = replica_->gradient(parameters_.data(), batch_, gradient_.data());
-    UpdateArgs args;
-    args.samples = step.samples;
-    args.step = step.number;
-    args.learning_rate = step.learning_rate;
-    args.gradient_scale = clip(step);
-    args.state_stride = layout_.total;
-    for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-      const auto offset = layout_.offsets[i];
-      set_parameter(args, graph_.parameters[i]);
-      args.lazy = step.lazy_tables && graph_.parameters[i].by_rows;
-      args.gradient_sum = gradient_.data() + offset;
-      args.in = args.out = parameters_.data() + offset;
-      args.state_in = args.state_out = state_.data() + offset;
-      args.count = graph_.parameters[i].size();
-      update(rule_, args);
+    const auto scale = clip(step);
+    for (uint32_t whole = 0; whole < whole_parameters(graph_).size(); ++whole) {
+      std::vector<UpdateArgs> pieces;
+      for (auto i : pieces_of(graph_, whole))
+        pieces.push_back(args_of(i, step, scale));
+      if (rule_.kind == OptimizerKind::lamb)
+        set_trust_ratio(pieces);
+      for (const auto& args : pieces)
+        update(rule_, args);
     }
   }
 
@@ -79,6 +73,40 @@ public:
   }
 
 private:
+  UpdateArgs args_of(uint32_t parameter, const Step& step, float scale) {
+    const auto offset = layout_.offsets[parameter];
+    UpdateArgs args;
+    args.samples = step.samples;
+    args.step = step.number;
+    args.learning_rate = step.learning_rate;
+    args.gradient_scale = scale;
+    set_parameter(args, graph_.parameters[parameter]);
+    args.lazy = step.lazy_tables && graph_.parameters[parameter].by_rows;
+    args.gradient_sum = gradient_.data() + offset;
+    args.in = args.out = parameters_.data() + offset;
+    args.state_in = args.state_out = state_.data() + offset;
+    args.state_stride = layout_.total;
+    args.count = graph_.parameters[parameter].size();
+    return args;
+  }
+
+  /// One for all pieces of a layer.
+  void set_trust_ratio(std::vector<UpdateArgs>& pieces) const {
+    std::vector<double> values;
+    std::vector<double> directions;
+    for (const auto& args : pieces) {
+      std::vector<double> of_values(norm_blocks(args.count));
+      auto of_directions = of_values;
+      lamb_square_sum_blocks(rule_, args, of_values.data(),
+                             of_directions.data());
+      values.push_back(tree_sum(of_values));
+      directions.push_back(tree_sum(of_directions));
+    }
+    const auto ratio = trust_ratio(tree_sum(values), tree_sum(directions));
+    for (auto& args : pieces)
+      args.trust_ratio = ratio;
+  }
+
   float clip(const Step& step) const {
     if (step.clip_norm == 0)
       return 1;
@@ -111,9 +139,6 @@ std::unique_ptr<ResidentTrainer>
 make_resident_trainer(const Graph& graph, DeviceId device,
                       const OptimizerOptions& rule, uint32_t max_rows,
                       Precision precision) {
-  if (rule.kind == OptimizerKind::lamb)
-    throw UsageError("--optimizer lamb: a trainer that stays on its device has "
-                     "no trust ratios; use adamw");
   if (device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_resident_trainer(graph, device, rule, max_rows,
                                                precision);

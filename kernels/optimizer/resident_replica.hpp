@@ -76,12 +76,12 @@ public:
   virtual bool update(const Update& update) = 0;
 };
 
-/// Whether devices of this kind have one that knows the rule and updates with
-/// the bits of the host: then those that train together may, each by itself.
-bool updates_as_the_host(const Graph& graph, DeviceId device,
-                         const OptimizerOptions& rule);
+/// Whether devices of this kind have one that updates with the bits of the
+/// host: then those that train together may, each by itself.
+bool updates_as_the_host(const Graph& graph, DeviceId device);
 
-/// Null: devices of this kind have none, or none that knows the rule.
+/// Null: devices of this kind have none, or none that knows the rule of such a
+/// graph.
 /// Errors: as make_replica.
 std::unique_ptr<ResidentReplica>
 make_resident_replica(const Graph& graph, DeviceId device,

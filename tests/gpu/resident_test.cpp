@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(steps_on_the_device_are_those_of_the_host) {
   for (auto kind :
        {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::nesterov,
         OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::adagrad,
-        OptimizerKind::rmsprop, OptimizerKind::ftrl})
+        OptimizerKind::rmsprop, OptimizerKind::ftrl, OptimizerKind::lamb})
     for (double clip_norm : {0.0, 0.01})
       BOOST_TEST_CONTEXT(to_string(kind) << " clipped at " << clip_norm) {
         const auto [want, loss] = train(problem, {}, kind, clip_norm);
@@ -77,15 +77,33 @@ BOOST_AUTO_TEST_CASE(updates_have_the_bits_of_the_host) {
   using enum OptimizerKind;
   const ResidentDevice gpu{first_gpu, first_gpu};
   check_resident_rules(gpu, {sgd, momentum, nesterov, adam, adamw, adagrad,
-                             rmsprop, ftrl});
+                             rmsprop, ftrl, lamb});
   OptimizerOptions rule;
   rule.kind = momentum;
-  check_resident_steps(gpu, rule, 0.01, "resnet8", sample_of("resnet8"));
+  const auto resnet = make_graph("resnet8", sample_of("resnet8"));
+  check_resident_steps(gpu, rule, 0.01, resnet);
   if (on_stand_in())
     return;
-  check_resident_steps(gpu, rule, 0, "resnet8", sample_of("resnet8"));
-  check_resident_steps(gpu, rule, 0.01, transformer(),
-                       sample_of("transformer"));
+  check_resident_steps(gpu, rule, 0, resnet);
+  rule.kind = lamb;
+  for (double clip_norm : {0.0, 0.01})
+    check_resident_steps(gpu, rule, clip_norm, resnet);
+  check_resident_steps(gpu, rule, 0.01,
+                       make_graph(transformer(), sample_of("transformer")));
+}
+
+BOOST_AUTO_TEST_CASE(trust_ratios_are_of_whole_layers) {
+  const ResidentDevice gpu{first_gpu, first_gpu};
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::lamb;
+  rule.weight_decay = 0.02f;
+  // Blocks of a layer, the last one short; eleven pieces, which have another
+  // order by name.
+  const auto graph = make_graph("mlp:401-44-4");
+  for (double clip_norm : {0.0, 0.05})
+    for (uint32_t slices : {1u, 3u, 11u})
+      BOOST_TEST_CONTEXT(slices << " slices, clipped to " << clip_norm)
+  check_resident_steps(gpu, rule, clip_norm, cut_into_slices(graph, slices));
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {
@@ -98,14 +116,13 @@ BOOST_AUTO_TEST_CASE(sums_may_pass_through_the_host) {
 
 BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
   check_lazy_tables(first_gpu);
-}
-
-BOOST_AUTO_TEST_CASE(lamb_is_left_to_the_host) {
+  // Of LAMB the norms, too, are of rows that samples have.
   OptimizerOptions rule;
   rule.kind = OptimizerKind::lamb;
-  BOOST_CHECK(
-    make_resident_replica(make_graph("mlp:20-16-4"), first_gpu, rule, 4)
-    == nullptr);
+  rule.weight_decay = 0.5f;
+  for (bool lazy : {false, true})
+    check_resident_steps({first_gpu, first_gpu}, rule, 0.05,
+                         make_graph("logreg", clicks(0, 3, 20)), lazy);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

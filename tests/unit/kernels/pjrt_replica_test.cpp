@@ -243,7 +243,8 @@ BOOST_AUTO_TEST_CASE(every_optimizer_updates_on_the_device_as_on_the_host) {
 BOOST_AUTO_TEST_CASE(running_statistics_are_updated_on_the_device) {
   OptimizerOptions rule;
   rule.kind = OptimizerKind::momentum;
-  check_resident_steps(resident_plugin(), rule, 0, "resnet8", images(8, 3));
+  check_resident_steps(resident_plugin(), rule, 0,
+                       make_graph("resnet8", images(8, 3)));
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_changes_nothing) {
@@ -256,6 +257,17 @@ BOOST_AUTO_TEST_CASE(sums_may_pass_through_the_host) {
 
 BOOST_AUTO_TEST_CASE(lazy_tables_keep_rows_that_no_sample_has) {
   check_lazy_tables(plugin_device());
+}
+
+BOOST_AUTO_TEST_CASE(ratios_of_layers_in_slices_are_left_to_the_host) {
+  OptimizerOptions rule;
+  rule.kind = OptimizerKind::lamb;
+  const auto whole = make_graph("mlp:20-16-4");
+  const auto cut = cut_into_slices(whole, 2);
+  BOOST_CHECK(make_resident_replica(whole, plugin_device(), rule, 4));
+  BOOST_CHECK(!make_resident_replica(cut, plugin_device(), rule, 4));
+  rule.kind = OptimizerKind::adamw;
+  BOOST_CHECK(make_resident_replica(cut, plugin_device(), rule, 4));
 }
 
 // -- several devices ----------------------------------------------------------

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/graph/models.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 #include "kernels/optimizer/norms.hpp"
 #include "kernels/optimizer/resident_replica.hpp"
 #include "tests/unit/kernels/drawn_problem.hpp"
@@ -30,13 +31,30 @@ struct ResidentDevice {
   }
 };
 
+/// Gives each layer of these updates, by parameter, its trust ratio.
+inline void set_trust_ratios(const Graph& graph, const OptimizerOptions& rule,
+                             std::vector<UpdateArgs>& updates) {
+  for (uint32_t layer = 0; layer < whole_parameters(graph).size(); ++layer) {
+    std::vector<double> sums[2];
+    for (auto piece : pieces_of(graph, layer)) {
+      std::vector<double> values(norm_blocks(updates[piece].count));
+      auto directions = values;
+      lamb_square_sum_blocks(rule, updates[piece], values.data(),
+                             directions.data());
+      sums[0].push_back(tree_sum(values));
+      sums[1].push_back(tree_sum(directions));
+    }
+    for (auto piece : pieces_of(graph, layer))
+      updates[piece].trust_ratio = trust_ratio(tree_sum(sums[0]),
+                                               tree_sum(sums[1]));
+  }
+}
+
 /// Three steps of two micro-batches each, on a device that keeps everything and
 /// as the host does it.
 inline void check_resident_steps(const ResidentDevice& on,
                                  const OptimizerOptions& rule, double clip_norm,
-                                 const std::string& model = "mlp:20-16-4",
-                                 const SampleShape& sample = {}) {
-  const auto graph = make_graph(model, sample);
+                                 const Graph& graph, bool lazy = false) {
   DrawnProblem problem{graph, 4};
   const auto& layout = problem.layout;
   const auto slots = std::max(1u, state_slots(rule.kind));
@@ -74,6 +92,7 @@ inline void check_resident_steps(const ResidentDevice& on,
     how.learning_rate = 0.05f;
     how.samples = 7;
     how.clip_norm = clip_norm;
+    how.lazy_tables = lazy;
     BOOST_CHECK(device->update(how));
     std::vector<double> sums;
     for (auto i : order_by_name(graph)) {
@@ -89,21 +108,21 @@ inline void check_resident_steps(const ResidentDevice& on,
     args.state_stride = layout.total;
     if (clip_norm > 0)
       args.gradient_scale = clip_scale(mean_norm(tree_sum(sums), 7), clip_norm);
+    std::vector<UpdateArgs> updates;
     for (size_t i = 0; i < graph.parameters.size(); ++i) {
       const auto at = layout.offsets[i];
       set_parameter(args, graph.parameters[i]);
+      args.lazy = lazy && graph.parameters[i].by_rows;
       args.gradient_sum = sum.data() + at;
       args.in = args.out = parameters.data() + at;
       args.state_in = args.state_out = state.data() + at;
       args.count = graph.parameters[i].size();
-      if (rule.kind == OptimizerKind::lamb) {
-        std::vector<double> values(norm_blocks(args.count));
-        auto directions = values;
-        lamb_square_sum_blocks(rule, args, values.data(), directions.data());
-        args.trust_ratio = trust_ratio(tree_sum(values), tree_sum(directions));
-      }
-      update(rule, args);
+      updates.push_back(args);
     }
+    if (rule.kind == OptimizerKind::lamb)
+      set_trust_ratios(graph, rule, updates);
+    for (const auto& each : updates)
+      update(rule, each);
   }
   Buffer found{layout.total};
   Buffer found_state{slots * layout.total};
@@ -134,7 +153,7 @@ inline void check_resident_rules(const ResidentDevice& on,
         rule.epsilon = 1e-4f; // so that noise of small gradients stays small
         rule.l1 = 1e-3f;
         rule.l2 = 1e-3f;
-        check_resident_steps(on, rule, clip_norm);
+        check_resident_steps(on, rule, clip_norm, make_graph("mlp:20-16-4"));
       }
 }
 

@@ -1,8 +1,8 @@
 #include "kernels/base/buffer.hpp"
-#include "kernels/base/error.hpp"
 #include "kernels/cuda/resident.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/graph/models.hpp"
+#include "kernels/graph/virtual_slices.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -17,12 +17,13 @@ BOOST_AUTO_TEST_SUITE(resident_test)
 namespace {
 
 struct Digits {
-  Graph graph = make_graph("mlp:20-16-4");
+  Graph graph;
   Layout layout{graph};
   Buffer parameters{layout.total};
   BatchMemory memory{graph, 12};
 
-  Digits() {
+  explicit Digits(uint32_t slices = 1)
+    : graph(cut_into_slices(make_graph("mlp:20-16-4"), slices)) {
     parameters.fill(0);
     for (uint32_t i = 0; i < graph.parameters.size(); ++i)
       initialize(graph, 3, i, 0, parameters.data() + layout.offsets[i],
@@ -108,12 +109,32 @@ BOOST_AUTO_TEST_CASE(a_clipped_step_has_the_length_of_its_limit) {
   BOOST_TEST(std::sqrt(squares) == 1e-3, boost::test_tools::tolerance(1e-2));
 }
 
-BOOST_AUTO_TEST_CASE(a_rule_of_several_phases_is_refused) {
-  Digits digits;
-  OptimizerOptions rule;
-  rule.kind = OptimizerKind::lamb;
-  BOOST_CHECK_THROW(make_resident_trainer(digits.graph, {}, rule, 12),
-                    UsageError);
+BOOST_AUTO_TEST_CASE(lamb_moves_a_layer_by_its_own_length) {
+  for (uint32_t slices : {1u, 2u})
+    BOOST_TEST_CONTEXT(slices << " slices") {
+      Digits digits{slices};
+      OptimizerOptions rule;
+      rule.kind = OptimizerKind::lamb;
+      auto trainer = make_resident_trainer(digits.graph, {}, rule, 12);
+      trainer->set_parameters(digits.parameters.data());
+      trainer->load(digits.memory.batch(12));
+      trainer->step({1, 0.5f, 12});
+      Buffer have(digits.layout.total);
+      trainer->read_parameters(have.data());
+      for (uint32_t layer : {0u, 2u}) { // weights; biases begin with zeros
+        double length = 0;
+        double moved = 0;
+        for (auto piece : pieces_of(digits.graph, layer))
+          for (uint64_t i = 0; i < digits.graph.parameters[piece].size(); ++i) {
+            const auto at = digits.layout.offsets[piece] + i;
+            const double before = digits.parameters.data()[at];
+            length += before * before;
+            moved += std::pow(have.data()[at] - before, 2);
+          }
+        BOOST_TEST(std::sqrt(moved) == 0.5 * std::sqrt(length),
+                   boost::test_tools::tolerance(1e-5));
+      }
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
