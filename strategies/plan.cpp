@@ -200,6 +200,12 @@ std::string counted(uint64_t n, const std::string& what) {
   return std::to_string(n) + ' ' + what + (n == 1 ? "" : "s");
 }
 
+bool names_a_plugin(const std::vector<std::string>& devices) {
+  return std::ranges::any_of(devices, [](const std::string& device) {
+    return device.starts_with("pjrt");
+  });
+}
+
 std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
   const bool staged = is_staged(x);
   if (!staged && !is_sliced(x))
@@ -209,12 +215,11 @@ std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
            + counted(x.data, staged ? "pipeline" : "group") + " need at least "
            + std::to_string(x.data) + " virtual ranks: add --virtual-ranks "
            + std::to_string(x.data);
-  if (std::ranges::any_of(x.devices, [](const std::string& device) {
-        return !device.starts_with("cpu");
-      }))
+  if (names_a_plugin(x.devices))
     return "strategy " + to_string(x.strategy) + " has its "
            + (is_sliced(x) ? "members" : "stages")
-           + " on CPUs only as yet: name them with --devices cpu:0";
+           + " on CPUs and GPUs only as yet: name them with --devices cpu:0 or "
+             "cuda:0";
   return std::nullopt;
 }
 
@@ -230,13 +235,10 @@ std::optional<std::string> mistake_of_sharding(const PlanOptions& x) {
            + "what each of " + counted(x.workers, "worker")
            + " has: add --workers " + std::to_string(x.chain)
            + ", or use a smaller --chain";
-  if (x.sharding != Sharding::optimizer
-      && std::ranges::any_of(x.devices, [](const std::string& device) {
-           return !device.starts_with("cpu");
-         }))
+  if (x.sharding != Sharding::optimizer && names_a_plugin(x.devices))
     return "--shard " + to_string(x.sharding)
-           + " computes on CPUs only as yet: name them with --devices cpu:1, "
-             "or add --shard optimizer";
+           + " computes on CPUs and GPUs only as yet: name them with --devices "
+             "cpu:1 or cuda:0, or add --shard optimizer";
   return std::nullopt;
 }
 

@@ -42,6 +42,7 @@ StageOptions sharded_part_options(uint32_t rows, Precision precision) {
   StageOptions options;
   options.max_rows = rows;
   options.precision = precision;
+  options.keeps_parameters = false; // all parts together have the model's
   return options;
 }
 

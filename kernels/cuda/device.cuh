@@ -3,6 +3,7 @@
 #include "kernels/cuda/context.cuh"
 #include "kernels/engine/device.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace troupe::kernels {
@@ -15,6 +16,12 @@ public:
 
   CudaContext& context() { return context_; }
 
+  /// Whoever calls changes values of graphs in float32: none is to be kept in
+  /// bfloat16. Before operators are made.
+  void keep_whole(std::vector<uint32_t> values) { whole_ = std::move(values); }
+  /// half_values() of a graph, without those.
+  std::vector<uint8_t> half_of(const Graph& graph) const;
+
   float* allocate(size_t count) override;
   void add(const float* from, float* to, size_t count) override;
   void copy(const float* from, float* to, size_t count) override;
@@ -26,6 +33,7 @@ public:
 private:
   CudaContext context_;
   std::vector<CudaArray<float>> memory_;
+  std::vector<uint32_t> whole_;
 };
 
 } // namespace troupe::kernels

@@ -3,6 +3,7 @@
 #include "kernels/cuda/resident.hpp"
 #include "kernels/engine/device.hpp"
 #include "kernels/engine/replica.hpp"
+#include "kernels/engine/stage_replica.hpp"
 
 #include <string>
 
@@ -32,6 +33,11 @@ make_cuda_resident_replica(const Graph& graph, DeviceId device,
 
 /// Errors: likewise.
 std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision precision);
+
+/// Errors: likewise.
+std::unique_ptr<StageReplica>
+make_cuda_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
+                        const StageOptions& options);
 
 /// Versions of CUDA's libraries; empty without CUDA.
 std::string cuda_versions();

@@ -44,6 +44,12 @@ std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
   refuse(device);
 }
 
+std::unique_ptr<StageReplica> make_cuda_stage_replica(const Graph&, GraphPart,
+                                                      DeviceId device,
+                                                      const StageOptions&) {
+  refuse(device);
+}
+
 std::string cuda_versions() {
   return {};
 }

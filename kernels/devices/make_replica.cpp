@@ -101,12 +101,15 @@ make_resident_replica(const Graph& graph, DeviceId device,
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
                    const StageOptions& options) {
-  if (device.kind != DeviceId::Kind::cpu)
-    throw InputError(to_string(device)
-                     + " computes no stages of a graph yet; use cpu:0");
   if (const auto sleep = sleep_model(graph.text))
     return kernels::make_sleeping_stage(graph, std::move(part), *sleep,
                                         options);
+  if (device.kind == DeviceId::Kind::pjrt)
+    throw InputError(to_string(device)
+                     + " computes no stages of a graph yet; use cpu:0");
+  if (device.kind == DeviceId::Kind::cuda)
+    return kernels::make_cuda_stage_replica(graph, std::move(part), device,
+                                            options);
   return kernels::make_cpu_stage_replica(graph, std::move(part), options);
 }
 

@@ -28,6 +28,9 @@ struct StageOptions {
   /// again: one more than are between the halves, or one; of a part with
   /// rank_sums() all.
   uint32_t activations = 1;
+  /// A device with memory of its own keeps parameters and gradient there
+  /// between passes; false: it has them for the time of each.
+  bool keeps_parameters = true;
 };
 
 /// A stage's working memory on one device: takes micro-batches forward and
@@ -55,7 +58,7 @@ public:
 
   /// Takes the micro-batch of a slot forward. Slots are [0, in_flight); the
   /// slot is taken until it has gone backward. The batch's memory must live as
-  /// long.
+  /// long. Parameters have the same values for all slots that are taken.
   /// Shapes: parameters flat by layout(); in [forward_elements of part().in];
   /// out [forward_elements of part().out]. Null where they have none.
   /// Returns loss and hits where the part ends with the loss, else zeros.
@@ -120,8 +123,8 @@ protected:
 };
 
 /// Makes the part of a graph on a device.
-/// Errors: InputError for a device that has no stages ("cuda:0"), or cannot
-/// compute an operator or the precision.
+/// Errors: InputError for a device that has no stages (a plugin's), is not
+/// there, or cannot compute an operator or the precision.
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
                    const StageOptions& options);
