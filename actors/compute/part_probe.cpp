@@ -55,13 +55,11 @@ void update_part(const Job& job, const StageReplica& replica, uint32_t rows,
 std::string probe_of_parts(const Job& job, DeviceId device,
                            const Batch& batch) {
   const auto& graph = job.graph;
-  std::vector<std::unique_ptr<StageReplica>> parts;
+  const auto parts = make_sharded_parts(graph, device, batch.rows,
+                                        job.precision());
   uint64_t most = 1;
-  for (auto ops : sharded_parts(graph)) {
-    parts.push_back(
-      make_stage_replica(graph, part_of(graph, ops), device,
-                         sharded_part_options(batch.rows, job.precision())));
-    const auto& part = parts.back()->part();
+  for (const auto& replica : parts) {
+    const auto& part = replica->part();
     most = std::max({most, forward_elements(graph, part.out, batch.rows),
                      backward_elements(graph, part.in, batch.rows)});
   }

@@ -19,14 +19,13 @@ ShardedPasses::ShardedPasses(const Job& job,
   : job_(job),
     data_(std::move(data)),
     sampling_(job.sampling),
-    samples_(job.graph, job.max_rows()) {
+    samples_(job.graph, job.max_rows()),
+    parts_(
+      make_sharded_parts(job.graph, device, job.max_rows(), job.precision())) {
   const auto rows = job.max_rows();
   uint64_t most = 1;
-  for (auto ops : sharded_parts(job.graph)) {
-    parts_.push_back(
-      make_stage_replica(job.graph, part_of(job.graph, ops), device,
-                         sharded_part_options(rows, job.precision())));
-    const auto& part = parts_.back()->part();
+  for (const auto& replica : parts_) {
+    const auto& part = replica->part();
     most = std::max({most, forward_elements(job.graph, part.out, rows),
                      backward_elements(job.graph, part.in, rows)});
   }

@@ -53,8 +53,8 @@ private:
   const Job& job_;
   std::shared_ptr<const Dataset> data_;
   Sampling sampling_;
-  std::vector<std::unique_ptr<StageReplica>> parts_;
   BatchMemory samples_;
+  StageReplicas parts_;
   std::vector<uint64_t> rows_; ///< of the leaf in hand
   Batch batch_;                ///< the same
   /// What crosses into the next pass, forward or backward, and what comes of

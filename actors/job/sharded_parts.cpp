@@ -46,6 +46,16 @@ StageOptions sharded_part_options(uint32_t rows, Precision precision) {
   return options;
 }
 
+StageReplicas make_sharded_parts(const Graph& graph, DeviceId device,
+                                 uint32_t rows, Precision precision) {
+  std::vector<GraphPart> parts;
+  for (auto ops : sharded_parts(graph))
+    parts.push_back(part_of(graph, ops));
+  const std::vector<StageOptions> options(
+    parts.size(), sharded_part_options(rows, precision));
+  return make_stage_replicas(graph, parts, device, options);
+}
+
 void check_sharded_parts(const JobOptions& options, const Graph& graph) {
   if (options.strategy != Strategy::fully_sharded
       || options.cut.sharding == Sharding::optimizer)

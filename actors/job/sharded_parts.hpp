@@ -23,6 +23,10 @@ std::vector<OpRange> sharded_parts(const Graph& graph);
 /// What a part is made for, of leaves of up to `rows`.
 StageOptions sharded_part_options(uint32_t rows, Precision precision);
 
+/// All of them on a device. Errors: as of make_stage_replica().
+StageReplicas make_sharded_parts(const Graph& graph, DeviceId device,
+                                 uint32_t rows, Precision precision);
+
 /// Errors: UsageError for a model that cannot be taken part by part.
 void check_sharded_parts(const JobOptions& options, const Graph& graph);
 

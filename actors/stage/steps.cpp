@@ -21,8 +21,7 @@ StageSteps::StageSteps(const RoleContext& context, Executor& executor,
   : SplitSteps(context, executor, std::move(store)),
     role_(job_, context.role),
     shares_(job_.options.virtual_ranks) {
-  for (uint32_t chunk = 0; chunk < role_.chunks().size(); ++chunk)
-    add_part(chunk);
+  add_parts();
   for (const auto& addend :
        tensor_addends(mesh_.tensor, job_.options.cut.virtual_slices)) {
     addends_.push_back(addend.member);
@@ -30,17 +29,29 @@ StageSteps::StageSteps(const RoleContext& context, Executor& executor,
   }
 }
 
-void StageSteps::add_part(uint32_t chunk) {
+void StageSteps::add_parts() {
+  std::vector<GraphPart> parts;
+  std::vector<StageOptions> options;
+  for (uint32_t chunk = 0; chunk < role_.chunks().size(); ++chunk) {
+    parts.push_back(role_.chunks()[chunk].part);
+    options.push_back(role_.options(chunk));
+  }
+  auto replicas = make_stage_replicas(
+    role_.graph(), parts, parse_device(job_.plan.role(context_.role).device),
+    options);
+  for (uint32_t chunk = 0; chunk < parts.size(); ++chunk)
+    add_part(chunk, std::move(replicas[chunk]), options[chunk].in_flight);
+}
+
+void StageSteps::add_part(uint32_t chunk, std::unique_ptr<StageReplica> replica,
+                          uint32_t in_flight) {
   auto& part = parts_.emplace_back();
-  const auto options = role_.options(chunk);
-  part.replica = make_stage_replica(
-    role_.graph(), role_.chunks()[chunk].part,
-    parse_device(job_.plan.role(context_.role).device), options);
+  part.replica = std::move(replica);
   part.reads_samples = reads_samples(part.replica->part());
-  for (uint32_t i = 0; i < options.in_flight; ++i)
+  for (uint32_t i = 0; i < in_flight; ++i)
     part.batches.emplace_back(job_.graph,
                               part.reads_samples ? job_.max_rows() : 0);
-  part.passes.resize(options.in_flight);
+  part.passes.resize(in_flight);
   if (job_.goes_in_lock_step()
       && !rank_sums(role_.graph(), part.replica->part(), true).empty())
     for (auto& pass : part.passes)
@@ -50,11 +61,9 @@ void StageSteps::add_part(uint32_t chunk) {
 
 bool StageSteps::reads_samples(const GraphPart& part) const {
   const auto& graph = role_.graph();
-  for (auto op = part.ops.begin; op < part.ops.end; ++op)
-    for (auto input : graph.ops[op].inputs)
-      if (graph.features_value == input || graph.ids_value == input)
-        return true;
-  return part.ops.end == graph.ops.size();
+  return reads(graph, part, graph.features_value)
+         || reads(graph, part, graph.ids_value)
+         || part.ops.end == graph.ops.size();
 }
 
 void StageSteps::abandon() {

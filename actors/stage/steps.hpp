@@ -105,7 +105,9 @@ private:
 
   void abandon() override;
 
-  void add_part(uint32_t chunk);
+  void add_parts();
+  void add_part(uint32_t chunk, std::unique_ptr<StageReplica> replica,
+                uint32_t in_flight);
   void forward(Part& part, UnderWay& pass);
   void backward(Part& part, UnderWay& pass);
   void lend_out(UnderWay& pass, uint64_t elements);

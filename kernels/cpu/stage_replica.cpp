@@ -30,6 +30,7 @@ public:
     return parameters;
   }
   float* take_gradient(float* gradient) override { return gradient; }
+  void give_back(float*) override {}
   LossTotals totals(uint32_t slot) override { return totals_[slot]; }
 
   void send(const float* from, float* to, uint64_t count) override {

@@ -3,6 +3,7 @@
 #include "kernels/cuda/context.cuh"
 #include "kernels/engine/device.hpp"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,9 +13,12 @@ namespace troupe::kernels {
 class CudaDevice final : public Device {
 public:
   CudaDevice(DeviceId device, Precision precision)
-    : context_(device, precision) {}
+    : CudaDevice(std::make_shared<CudaContext>(device, precision)) {}
+  /// With a context that others have too, who do nothing meanwhile.
+  explicit CudaDevice(std::shared_ptr<CudaContext> context)
+    : context_(std::move(context)) {}
 
-  CudaContext& context() { return context_; }
+  CudaContext& context() { return *context_; }
 
   /// Whoever calls changes values of graphs in float32: none is to be kept in
   /// bfloat16. Before operators are made.
@@ -31,7 +35,7 @@ public:
                                           uint32_t max_rows) override;
 
 private:
-  CudaContext context_;
+  std::shared_ptr<CudaContext> context_;
   std::vector<CudaArray<float>> memory_;
   std::vector<uint32_t> whole_;
 };

@@ -35,9 +35,10 @@ make_cuda_resident_replica(const Graph& graph, DeviceId device,
 std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision precision);
 
 /// Errors: likewise.
-std::unique_ptr<StageReplica>
-make_cuda_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
-                        const StageOptions& options);
+StageReplicas
+make_cuda_stage_replicas(const Graph& graph,
+                         const std::vector<GraphPart>& parts, DeviceId device,
+                         const std::vector<StageOptions>& options);
 
 /// Versions of CUDA's libraries; empty without CUDA.
 std::string cuda_versions();

@@ -5,22 +5,11 @@
 #include "kernels/engine/engine_stage.hpp"
 
 #include <bit>
-#include <optional>
 #include <vector>
 
 namespace troupe::kernels {
 
 namespace {
-
-/// Whether an operator of a part reads what the batch has.
-bool reads(const Graph& graph, const GraphPart& part,
-           const std::optional<uint32_t>& of_batch) {
-  for (auto op = part.ops.begin; op < part.ops.end; ++op)
-    for (auto input : graph.ops[op].inputs)
-      if (of_batch == input)
-        return true;
-  return false;
-}
 
 std::vector<uint32_t> summed_values(const GraphPart& part) {
   std::vector<uint32_t> values;
@@ -34,9 +23,10 @@ std::vector<uint32_t> summed_values(const GraphPart& part) {
 /// changes no bit.
 class CudaStageDevice final : public StageDevice {
 public:
-  CudaStageDevice(const Graph& graph, const GraphPart& part, DeviceId device,
+  CudaStageDevice(const Graph& graph, const GraphPart& part,
+                  std::shared_ptr<CudaContext> context,
                   const StageOptions& options)
-    : device_(device, options.precision),
+    : device_(std::move(context)),
       elements_(Layout(graph, part.parameters).total),
       keeps_(options.keeps_parameters),
       reads_features_(reads(graph, part, graph.features_value)),
@@ -45,11 +35,11 @@ public:
     device_.keep_whole(summed_values(part));
     half_ = device_.half_of(graph);
     const bool reads_samples = reads_features_ || reads_ids_ || has_loss_;
-    const CurrentDevice current(context().index());
+    const CurrentDevice current(this->context().index());
     for (uint32_t i = 0; i < options.in_flight; ++i)
-      slots_.push_back(
-        {DeviceBatch(graph, reads_samples ? options.max_rows : 0, context()),
-         {}});
+      slots_.push_back({DeviceBatch(graph, reads_samples ? options.max_rows : 0,
+                                    this->context()),
+                        {}});
   }
 
   Device& device() override { return device_; }
@@ -87,10 +77,15 @@ public:
   }
 
   float* take_gradient(float*) override {
-    if (gradient_.data() == nullptr)
-      gradient_ = array("gradient of a stage");
-    return gradient_.data();
+    if (free_.empty()) {
+      gradients_.push_back(array("gradient of a stage"));
+      free_.push_back(gradients_.back().data());
+    }
+    auto* gradient = free_.back();
+    free_.pop_back();
+    return gradient;
   }
+  void give_back(float* gradient) override { free_.push_back(gradient); }
 
   LossTotals totals(uint32_t at) override {
     auto& slot = slots_[at];
@@ -140,7 +135,8 @@ public:
     if (!over || keeps_)
       return;
     parameters_ = {};
-    gradient_ = {};
+    gradients_.clear();
+    free_.clear();
   }
 
 private:
@@ -171,21 +167,27 @@ private:
   std::vector<uint8_t> half_; ///< by value
   std::vector<Slot> slots_;
   CudaArray<float> parameters_;
-  CudaArray<float> gradient_;
-  Buffer sum_;             ///< a partial sum on the host
-  float* shown_ = nullptr; ///< where it is on the device
+  std::vector<CudaArray<float>> gradients_; ///< of passes that are under way
+  std::vector<float*> free_;                ///< of those, nobody's
+  Buffer sum_;                              ///< a partial sum on the host
+  float* shown_ = nullptr;                  ///< where it is on the device
   uint64_t shown_count_ = 0;
 };
 
 } // namespace
 
-std::unique_ptr<StageReplica>
-make_cuda_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
-                        const StageOptions& options) {
-  auto on_device = std::make_unique<CudaStageDevice>(graph, part, device,
-                                                     options);
-  return make_engine_stage(graph, std::move(part), options,
-                           std::move(on_device));
+StageReplicas
+make_cuda_stage_replicas(const Graph& graph,
+                         const std::vector<GraphPart>& parts, DeviceId device,
+                         const std::vector<StageOptions>& options) {
+  const auto context = std::make_shared<CudaContext>(device,
+                                                     options.front().precision);
+  StageReplicas made;
+  for (size_t i = 0; i < parts.size(); ++i)
+    made.push_back(make_engine_stage(
+      graph, parts[i], options[i],
+      std::make_unique<CudaStageDevice>(graph, parts[i], context, options[i])));
+  return made;
 }
 
 } // namespace troupe::kernels

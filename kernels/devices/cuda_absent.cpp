@@ -44,9 +44,9 @@ std::unique_ptr<Device> make_cuda_device(DeviceId device, Precision) {
   refuse(device);
 }
 
-std::unique_ptr<StageReplica> make_cuda_stage_replica(const Graph&, GraphPart,
-                                                      DeviceId device,
-                                                      const StageOptions&) {
+StageReplicas
+make_cuda_stage_replicas(const Graph&, const std::vector<GraphPart>&,
+                         DeviceId device, const std::vector<StageOptions>&) {
   refuse(device);
 }
 

@@ -98,19 +98,28 @@ make_resident_replica(const Graph& graph, DeviceId device,
   return nullptr;
 }
 
+StageReplicas
+make_stage_replicas(const Graph& graph, const std::vector<GraphPart>& parts,
+                    DeviceId device, const std::vector<StageOptions>& options) {
+  const auto sleep = sleep_model(graph.text);
+  if (!sleep && device.kind == DeviceId::Kind::pjrt)
+    throw InputError(to_string(device)
+                     + " computes no stages of a graph yet; use cpu:0");
+  if (!sleep && device.kind == DeviceId::Kind::cuda)
+    return kernels::make_cuda_stage_replicas(graph, parts, device, options);
+  StageReplicas made;
+  for (size_t i = 0; i < parts.size(); ++i)
+    made.push_back(
+      sleep ? kernels::make_sleeping_stage(graph, parts[i], *sleep, options[i])
+            : kernels::make_cpu_stage_replica(graph, parts[i], options[i]));
+  return made;
+}
+
 std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
                    const StageOptions& options) {
-  if (const auto sleep = sleep_model(graph.text))
-    return kernels::make_sleeping_stage(graph, std::move(part), *sleep,
-                                        options);
-  if (device.kind == DeviceId::Kind::pjrt)
-    throw InputError(to_string(device)
-                     + " computes no stages of a graph yet; use cpu:0");
-  if (device.kind == DeviceId::Kind::cuda)
-    return kernels::make_cuda_stage_replica(graph, std::move(part), device,
-                                            options);
-  return kernels::make_cpu_stage_replica(graph, std::move(part), options);
+  auto made = make_stage_replicas(graph, {std::move(part)}, device, {options});
+  return std::move(made.front());
 }
 
 namespace {

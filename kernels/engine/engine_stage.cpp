@@ -139,8 +139,12 @@ public:
 
   void abandon() override {
     awaited_ = {};
-    for (auto& slot : slots_)
+    for (auto& slot : slots_) {
       slot.course.abandon();
+      auto& pass = slot.under_way;
+      if (pass.pass == Pass::backward && pass.gives != nullptr)
+        device_->give_back(std::exchange(pass.gives, nullptr));
+    }
     for (auto& workspace : workspaces_)
       let_go(workspace);
   }
@@ -352,12 +356,12 @@ private:
     }
   }
 
-  void end_backward(const UnderWay& pass) {
+  void end_backward(UnderWay& pass) {
     give_gradients(*pass.workspace->engine, pass.in, pass.slot->batch.rows,
                    pass.gives, layout_of(pass), pass.out);
     if (pass.pass != Pass::backward)
       return;
-    give_gradient(pass.gives, pass.gradient);
+    give_gradient(std::exchange(pass.gives, nullptr), pass.gradient);
     let_go(*pass.workspace);
   }
 
@@ -368,11 +372,12 @@ private:
   }
 
   /// To the host's gradient, without its gaps.
-  void give_gradient(const float* from, float* to) {
+  void give_gradient(float* from, float* to) {
     for (auto parameter : part_.parameters)
       device_->fetch(from + layout_.offsets[parameter],
                      to + layout_.offsets[parameter],
                      graph_.parameters[parameter].size());
+    device_->give_back(from);
   }
 
   uint64_t size(uint32_t value, uint32_t rows) const {

@@ -25,8 +25,10 @@ public:
   /// the values of the call before, wherever they lie now.
   virtual const float* take_parameters(const float* parameters,
                                        bool as_before) = 0;
-  /// Where a pass writes the host's gradient of the parameters, flat as that.
+  /// Where a pass writes the host's gradient of the parameters, flat as that;
+  /// its own until it is given back.
   virtual float* take_gradient(float* gradient) = 0;
+  virtual void give_back(float* gradient) = 0;
   /// What a pass that has ended left of its slot's loss.
   virtual LossTotals totals(uint32_t slot) = 0;
 

@@ -129,6 +129,13 @@ std::unique_ptr<StageReplica>
 make_stage_replica(const Graph& graph, GraphPart part, DeviceId device,
                    const StageOptions& options);
 
+/// The same of several parts, whose passes come one after the other: they share
+/// what a pass alone needs of the device. Options by part.
+using StageReplicas = std::vector<std::unique_ptr<StageReplica>>;
+StageReplicas
+make_stage_replicas(const Graph& graph, const std::vector<GraphPart>& parts,
+                    DeviceId device, const std::vector<StageOptions>& options);
+
 /// What memory_bytes() of parts of a graph would be, on a CPU, without making
 /// them. Used by one thread at a time; the graph outlives it.
 class PartMemory {

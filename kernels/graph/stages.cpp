@@ -101,6 +101,15 @@ std::vector<uint64_t> rank_sums(const Graph& graph, const GraphPart& part,
   return sums;
 }
 
+bool reads(const Graph& graph, const GraphPart& part,
+           std::optional<uint32_t> value) {
+  for (auto op = part.ops.begin; value && op < part.ops.end; ++op)
+    if (std::ranges::find(graph.ops[op].inputs, *value)
+        != graph.ops[op].inputs.end())
+      return true;
+  return false;
+}
+
 uint64_t forward_elements(const Graph& graph, const Crossing& crossing,
                           uint64_t rows) {
   return value_elements(graph, crossing.values, rows);

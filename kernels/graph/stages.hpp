@@ -3,6 +3,7 @@
 #include "kernels/graph/graph.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -59,6 +60,10 @@ struct GraphPart {
 
 /// Errors: an empty range, or one outside the graph, is a bug and asserts.
 GraphPart part_of(const Graph& graph, OpRange ops);
+
+/// Whether an operator of a part reads a value, if there is one.
+bool reads(const Graph& graph, const GraphPart& part,
+           std::optional<uint32_t> value);
 
 /// Elements that cross: of a micro-batch forward, without parameters, and
 /// backward, with theirs.

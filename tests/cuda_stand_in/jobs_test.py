@@ -3,6 +3,7 @@ computed, and in spite of kills and of devices that fail. TROUPE_IN_FULL=1: 200
 kills of members that sum by NCCL, and 50 collectives that fail."""
 # ctest: TIMEOUT 1800
 
+import json
 import os
 import random
 import sys
@@ -38,6 +39,19 @@ LAYOUTS = [
     [*WORKERS, "--devices", "cuda:0,cuda:1", *NCCL],
 ]
 
+# Parts of a model, with layers in two slices, and a role to be killed.
+SLICED = [*JOB, "--virtual-slices", "2"]
+SLICED[SLICED.index("mlp:784-48-10")] = "mlp:784-48-32-10"
+STAGES = ["--strategy", "pipeline", "--stages", "2"]
+MESH = ["--strategy", "hybrid", "--mesh"]
+PARTS = [
+    (STAGES, "stage:1"),
+    (["--strategy", "tensor", "--tensor", "2"], "tensor:1"),
+    ([*MESH, "data=2,stage=2", "--sync-data", "parameter_server", "--ps",
+      "2"], "stage:2"),
+    (["--strategy", "fully_sharded", "--workers", "3"], "sharded:1"),
+]
+
 
 def other(job, *flags):
     """A job with flags in place of those that it has of the same name."""
@@ -69,6 +83,45 @@ class SameBits(unittest.TestCase):
             with self.subTest(" ".join(flags)):
                 self.assertEqual(digests(*flags, settings=f",seed={seed}"),
                                  want)
+
+    def test_parts_of_a_model_on_gpus_give_the_weights_of_one(self):
+        text = ["--data", "synthetic:text?samples=400", "--model",
+                "transformer:L2-H2-D16-T8-P0.1", "--eval-fraction", "0.1",
+                "--global-batch", "16", "--virtual-ranks", "4", "--seed", "7",
+                "--virtual-slices", "2"]
+        ways = [[*STAGES, "--schedule", "zero_bubble"],
+                [*STAGES, "--schedule", "interleaved", "--chunks", "2",
+                 "--recompute", "full"],
+                [*MESH, "data=2,stage=2,tensor=2"], PARTS[-1][0]]
+        for job, layouts in ((SLICED, ways), (text, ways[2:]),
+                             ([*text, "--precision", "bfloat16"], ways)):
+            want = digests(*ONE_DEVICE, steps=4, job=job)
+            for flags in layouts:
+                with self.subTest(" ".join([*job, *flags])):
+                    self.assertEqual(
+                        digests(*flags, "--devices", "cuda:0,cuda:1", steps=4,
+                                job=job), want)
+
+    def test_statistics_of_all_ranks_are_equal_however_a_model_is_cut(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model.json")
+            norm = {"kind": "batch_norm", "cross_replica": True}
+            with open(model, "w", encoding="utf-8") as file:
+                json.dump({"sample": {"features": [28, 28, 1], "classes": 10},
+                           "operators": [
+                               {"kind": "conv2d", "units": 2, "kernel": 3,
+                                "stride": 2}, norm,
+                               {"kind": "activation", "activation": "relu"},
+                               {"kind": "reshape"},
+                               {"kind": "dense", "units": 12}, norm,
+                               {"kind": "dense", "units": 10},
+                               {"kind": "softmax_cross_entropy"}]}, file)
+            job = ["--data", "synthetic:digits?samples=200", "--model", model,
+                   "--global-batch", "16", "--virtual-ranks", "4", "--seed",
+                   "7", "--devices", "cuda:0,cuda:1"]
+            found = {digests(*flags, steps=4, job=job) for flags in (
+                STAGES, [*STAGES[:3], "3"], [*MESH, "data=2,stage=2"])}
+            self.assertEqual(len(found), 1, found)
 
     def test_sums_pass_through_the_host_in_every_way(self):
         three = [*MIRRORED, "--devices", "cuda:0*2,cuda:1"]
@@ -166,6 +219,23 @@ class Failures(unittest.TestCase):
                 self.assertEqual((summary["weights_sha256"],
                                   summary["state_sha256"]), want)
 
+    def test_a_killed_part_of_a_model_is_repaired(self):
+        for flags, role in PARTS:
+            with self.subTest(" ".join(flags)), \
+                    Run(*SLICED, *ENDLESS, *flags, "--devices",
+                        "cuda:0,cuda:1", "--processes",
+                        environment=stand_in()) as run:
+                run.wait_for_step(5)
+                run.kill(role)
+                run.wait_for_step(run.step() + 8)
+                summary = run.end()
+                self.assertEqual(summary["steps_rolled_back"], 0)
+                self.assertIn(role.replace("sharded", "worker"),
+                              [x["role"] for x in summary["recoveries"]])
+                want = digests(*ONE_DEVICE, steps=summary["steps"], job=SLICED)
+                self.assertEqual((summary["weights_sha256"],
+                                  summary["state_sha256"]), want)
+
     def test_a_gradient_that_is_not_finite_is_a_line(self):
         lines = set()
         for flags in (ONE_DEVICE, [*MIRRORED, "--devices", "cuda:0*2"],
@@ -216,26 +286,33 @@ class Failures(unittest.TestCase):
                     self.assertEqual(summary["steps_rolled_back"], 0)
 
     def test_a_device_that_fails_once_ends_its_role_alone(self):
-        want = digests(*ONE_DEVICE)
-        for settings, flags in (
-                ("fail_launch=100", SERVED), ("fail_malloc=5", SERVED),
+        want = {str(job): digests(*ONE_DEVICE, job=job)
+                for job in (JOB, SLICED)}
+        for settings, job, flags in (
+                ("fail_launch=100", JOB, SERVED),
+                ("fail_malloc=5", JOB, SERVED),
                 # In the middle of a pass, of an update, of what comes first.
-                ("fail_launch=100", WORKERS), ("fail_launch=211", WORKERS),
-                ("fail_launch=305", WORKERS), ("fail_malloc=5", WORKERS),
-                ("fail_launch=170", [*WORKERS, *NCCL])):
+                ("fail_launch=100", JOB, WORKERS),
+                ("fail_launch=211", JOB, WORKERS),
+                ("fail_launch=305", JOB, WORKERS),
+                ("fail_malloc=5", JOB, WORKERS),
+                ("fail_launch=170", JOB, [*WORKERS, *NCCL]),
+                *(("fail_launch=130", SLICED, [*flags, "--processes"])
+                  for flags, _ in PARTS)):
             with self.subTest(settings + " " + flags[1]), \
                     tempfile.TemporaryDirectory() as folder:
                 token = os.path.join(folder, "failed")
-                with Run(*JOB, "--epochs", "0", "--steps", "29", *flags,
+                with Run(*job, "--epochs", "0", "--steps", "29", *flags,
                          "--devices", "cuda:0", environment=stand_in(
                              f",{settings},fault_once={token}")) as run:
                     summary = run.finish()
                     self.assertTrue(os.path.exists(token), "nothing failed")
                     self.assertRegex(run.error() + run.output(),
-                                     r"worker:\d died .*cuda:0: .*(unspecified"
-                                     r" launch failure|out of memory: )")
+                                     r"(worker|stage|tensor):\d died "
+                                     r".*cuda:0: .*(unspecified launch failure|"
+                                     r"execution failed|out of memory: )")
                     self.assertEqual((summary["weights_sha256"],
-                                      summary["state_sha256"]), want)
+                                      summary["state_sha256"]), want[str(job)])
                     if settings.startswith("fail_launch"):  # it had joined
                         self.assertGreater(len(summary["recoveries"]), 0)
 

@@ -220,6 +220,8 @@ LAYOUTS = {
     "one": ALONE,
     "mirrored": ["--devices", "cuda:0*2"],
     "processes": TWO,
+    "pipeline": ["--strategy", "pipeline", "--stages", "2", *ALONE],
+    "sharded": ["--strategy", "fully_sharded", "--workers", "2", *ALONE],
     "servers": ["--strategy", "parameter_server", "--workers", "2", "--ps", "2",
                 "--processes", *ALONE],
 }

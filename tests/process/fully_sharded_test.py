@@ -165,7 +165,8 @@ class FullySharded(SplitModels, unittest.TestCase):
                 ([*SHARDED, "--tables", "sparse"], r"--tables has no effect"),
                 ([*SHARDED, "--bucket-mb", "2"],
                  r"--bucket-mb has no effect with --shard parameters"),
-                ([*SHARDED, "--devices", "cuda:0"], r"cuda:0|on CPUs only"),
+                ([*SHARDED, "--devices", "pjrt:libtpu.so"],
+                 r"on CPUs and GPUs only"),
                 ([*SHARDED, "--server-filter", "finite"],
                  r"--server-filter is run by shards")):
             done = subprocess.run(

@@ -165,7 +165,7 @@ class Tpu(OwnFolder):
             with Run(*DIGITS, "--devices", PLUGIN, "--strategy",
                      *strategy) as run:
                 run.finish(status=2)
-                self.assertIn("CPUs only", run.error())
+                self.assertIn("CPUs and GPUs only", run.error())
 
 
 if __name__ == "__main__":
