@@ -218,7 +218,7 @@ std::optional<std::string> mistake_of_stages(const PlanOptions& x) {
   if (names_a_plugin(x.devices))
     return "strategy " + to_string(x.strategy) + " has its "
            + (is_sliced(x) ? "members" : "stages")
-           + " on CPUs and GPUs only as yet: name them with --devices cpu:0 or "
+           + " on CPUs and GPUs only as yet: name them with --devices cpu:2 or "
              "cuda:0";
   return std::nullopt;
 }

@@ -79,6 +79,7 @@ std::string probe_of_parts(const Job& job, DeviceId device,
     part.move_parameters(0, parameters.data());
     part.backward(0, crossing.data(), gradient.data(), next.data());
     std::swap(crossing, next);
+    hashes += sha256(std::as_bytes(gradient.span()));
     update_part(job, part, batch.rows, gradient, parameters);
     hashes += sha256(std::as_bytes(parameters.span()));
   }

@@ -18,6 +18,9 @@ constexpr auto expected =
   "expected cpu:N, cuda:I[,cuda:J], cuda:I,cpu:N, cuda:all, cuda:0*2 (two "
   "virtual devices on one GPU) or pjrt:FILE.so[:N] (N devices of a PJRT "
   "plugin), for example cpu:2";
+constexpr auto expected_of_plugin =
+  "expected pjrt:FILE.so:N with N from 1 to 1024, the number of the plugin's "
+  "devices";
 constexpr std::string_view plugin_prefix = "pjrt:";
 
 std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
@@ -90,6 +93,21 @@ std::string plugin_of(const std::string& device) {
   return device.substr(0, device.rfind(':'));
 }
 
+/// What follows a plugin's name that is not its number of devices. A name may
+/// have colons and commas, too, of a file that is there.
+void check_rest(const std::string& text) {
+  std::error_code failure;
+  if (std::filesystem::exists(text.substr(plugin_prefix.size()), failure))
+    return;
+  for (const char* other : {",cpu", ",cuda", ",pjrt"})
+    if (text.find(other) != std::string::npos)
+      throw UsageError("devices of a plugin are named alone, as "
+                       "pjrt:FILE.so:N, beside no others");
+  const auto colon = text.rfind(".so:");
+  if (colon != std::string::npos && text.find('/', colon) == std::string::npos)
+    throw UsageError(expected_of_plugin);
+}
+
 /// pjrt:FILE.so[:N]; without N one device.
 std::vector<std::string> plugin_devices(const std::string& text) {
   auto plugin = text;
@@ -101,11 +119,11 @@ std::vector<std::string> plugin_devices(const std::string& text) {
     try {
       count = parse_whole(text.substr(last + 1), 1, max_devices);
     } catch (const UsageError&) {
-      throw UsageError("expected pjrt:FILE.so:N with N from 1 to "
-                       + std::to_string(max_devices)
-                       + ", the number of the plugin's devices");
+      check_rest(text);
+      throw UsageError(expected_of_plugin);
     }
   }
+  check_rest(plugin);
   if (plugin.size() == plugin_prefix.size())
     throw UsageError(expected);
   return numbered(plugin, count);
@@ -116,8 +134,11 @@ void check_plugin(const std::string& device) {
   std::error_code failure;
   if (!std::filesystem::is_regular_file(file, failure))
     throw InputError("--devices pjrt:" + file
-                     + ": there is no such file; name "
-                       "a PJRT plugin, for example pjrt:/path/libtpu.so");
+                     + (std::filesystem::exists(file, failure)
+                          ? ": is no file"
+                          : ": there is no such file")
+                     + "; name a PJRT plugin, for example "
+                       "pjrt:/path/libtpu.so");
 }
 
 bool computes(const Settings& settings) {

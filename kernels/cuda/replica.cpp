@@ -145,6 +145,20 @@ make_cuda_replica(const Graph& graph, DeviceId device, uint32_t max_rows,
                                        options);
 }
 
+std::string cuda_kind(uint32_t index) {
+  if (index >= cuda_device_count())
+    return {};
+  int found[3] = {};
+  size_t at = 0;
+  for (auto asked :
+       {cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor,
+        cudaDevAttrMultiProcessorCount})
+    check(cudaDeviceGetAttribute(&found[at++], asked, static_cast<int>(index)),
+          {"cuda:" + std::to_string(index), "asking what it is"});
+  return "sm_" + std::to_string(10 * found[0] + found[1]) + ", "
+         + std::to_string(found[2]) + " multiprocessors";
+}
+
 std::string cuda_versions() {
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)

@@ -50,6 +50,10 @@ make_cuda_stage_replicas(const Graph&, const std::vector<GraphPart>&,
   refuse(device);
 }
 
+std::string cuda_kind(uint32_t) {
+  return {};
+}
+
 std::string cuda_versions() {
   return {};
 }

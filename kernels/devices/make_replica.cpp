@@ -159,9 +159,11 @@ std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
 
 std::string numeric_class(DeviceId device, Precision precision) {
   const bool rounded = precision == Precision::bfloat16;
-  if (device.kind == DeviceId::Kind::cuda)
+  if (device.kind == DeviceId::Kind::cuda) {
+    const auto kind = kernels::cuda_kind(device.index);
     return std::string{"CUDA "} + (rounded ? "bfloat16" : "float32") + " ("
-           + kernels::cuda_versions() + ')';
+           + kernels::cuda_versions() + (kind.empty() ? "" : ", " + kind) + ')';
+  }
   if (device.kind == DeviceId::Kind::pjrt)
     return kernels::pjrt_numeric_class(device, precision);
   const auto isa = kernels::selected_isa();

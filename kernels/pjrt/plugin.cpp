@@ -1,6 +1,7 @@
 #include "kernels/pjrt/plugin.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/pjrt/plugin_file.hpp"
 
 #include <dlfcn.h>
 
@@ -44,10 +45,8 @@ std::string version_mistake(const abi::Version& version, size_t table_size) {
 }
 
 Plugin Plugin::load(const std::string& file) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error))
-    refuse(file, "there is no such file; name a PJRT plugin, such as "
-                 "pjrt:/path/libtpu.so");
+  if (const auto mistake = plugin_file_mistake(file); !mistake.empty())
+    refuse(file, mistake);
   // A name without a slash would be looked for elsewhere.
   const auto path = std::filesystem::absolute(file).string();
   auto* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

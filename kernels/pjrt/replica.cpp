@@ -101,7 +101,8 @@ std::string pjrt_numeric_class(DeviceId device, Precision precision) {
   std::ranges::replace(version, '\n', ' ');
   return "PJRT " + client->platform()
          + (precision == Precision::bfloat16 ? " bfloat16 (" : " float32 (")
-         + version + ')';
+         + version + ", "
+         + pjrt::compiler_name(*device.file, client->platform()) + ')';
 }
 
 } // namespace troupe::kernels

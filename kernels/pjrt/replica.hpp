@@ -23,7 +23,8 @@ make_pjrt_resident_replica(const Graph& graph, DeviceId device,
 /// Errors: likewise.
 std::shared_ptr<void> open_pjrt_device(DeviceId device);
 
-/// What the sums of a device follow: its platform and version.
+/// What the sums of a device follow: its platform and version, and what
+/// compiles.
 /// Errors: likewise.
 std::string pjrt_numeric_class(DeviceId device, Precision precision);
 

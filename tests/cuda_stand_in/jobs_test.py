@@ -186,7 +186,8 @@ class SameBits(unittest.TestCase):
                 summary = run.finish()
             self.assertLess(summary["final_loss"], 1.5)
             self.assertRegex(summary["numeric_class"],
-                             r"^CUDA float32 \(.*\) and FMA float32$")
+                             r"^CUDA float32 \(.*, sm_90, 132 "
+                             r"multiprocessors\) and FMA float32$")
         with Run(*JOB, *mixed, "--sync", environment=stand_in()) as run:
             run.finish(status=2)
             self.assertIn("get different bits", run.error())

@@ -95,9 +95,6 @@ def main():
     parser.add_argument("--header")
     parser.add_argument("--models", default=",".join(JOBS))
     given = parser.parse_args()
-    # How many devices a plugin for CPUs has is XLA's to know.
-    os.environ.setdefault("XLA_FLAGS",
-                          "--xla_force_host_platform_device_count=2")
     plugin = os.path.abspath(given.plugin)
     ok = True
     if given.header:

@@ -165,8 +165,6 @@ class FullySharded(SplitModels, unittest.TestCase):
                 ([*SHARDED, "--tables", "sparse"], r"--tables has no effect"),
                 ([*SHARDED, "--bucket-mb", "2"],
                  r"--bucket-mb has no effect with --shard parameters"),
-                ([*SHARDED, "--devices", "pjrt:libtpu.so"],
-                 r"on CPUs and GPUs only"),
                 ([*SHARDED, "--server-filter", "finite"],
                  r"--server-filter is run by shards")):
             done = subprocess.run(

@@ -181,7 +181,10 @@ BOOST_AUTO_TEST_CASE(a_plugin_that_is_not_there_is_no_usage_error) {
     check_has(failure.what(),
               "--devices pjrt:/nowhere/libtpu.so: there is no such file");
   }
-  for (const auto* bad : {"pjrt:", "pjrt::2", "pjrt:a.so:0", "pjrt:a.so:9999"})
+  for (const auto* bad :
+       {"pjrt:", "pjrt::2", "pjrt:a.so:0", "pjrt:a.so:9999", "pjrt:a.so:-1",
+        "pjrt:a.so:all", "pjrt:a.so:", "pjrt:a.so:2,cpu:1",
+        "pjrt:a.so:2,pjrt:a.so:2", "pjrt:a.so,cuda:0"})
     check_has(train_usage({"--devices", bad}), "--devices");
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/graph/models.hpp"
 #include "kernels/pjrt/client.hpp"
+#include "kernels/pjrt/plugin_file.hpp"
 #include "kernels/pjrt/replica.hpp"
 #include "tests/unit/kernels/drawn_problem.hpp"
 
@@ -14,6 +15,7 @@
 using namespace troupe;
 using namespace troupe::test;
 using kernels::pjrt::Client;
+using kernels::pjrt::compiler_name;
 using kernels::pjrt::Plugin;
 using kernels::pjrt::version_mistake;
 
@@ -54,7 +56,7 @@ void check_refused(const std::string& file, const std::string& why) {
 
 BOOST_AUTO_TEST_CASE(files_that_are_no_plugins_are_refused_by_name) {
   check_refused("/nowhere/libtpu.so", "there is no such file");
-  check_refused("/tmp", "there is no such file");
+  check_refused("/tmp", "is no file");
   const auto file = (std::filesystem::temp_directory_path()
                      / ("no_library_" + std::to_string(getpid())))
                       .string();
@@ -62,6 +64,40 @@ BOOST_AUTO_TEST_CASE(files_that_are_no_plugins_are_refused_by_name) {
   check_refused(file, "cannot be loaded");
   std::filesystem::remove(file);
   check_refused(TROUPE_NO_PLUGIN, "has no function GetPjrtApi");
+}
+
+BOOST_AUTO_TEST_CASE(a_plugin_whose_end_is_missing_is_refused) {
+  const auto file = (std::filesystem::temp_directory_path()
+                     / ("half_a_plugin_" + std::to_string(getpid())))
+                      .string();
+  for (const auto cut : {4096u, 100u}) { // within its segments, its headers
+    std::filesystem::copy_file(
+      TROUPE_NO_PLUGIN, file,
+      std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(file, cut);
+    check_refused(file, "was cut short");
+  }
+  std::filesystem::remove(file);
+}
+
+BOOST_AUTO_TEST_CASE(who_compiles_otherwise_is_of_another_class) {
+  const auto name = [](const char* platform) {
+    return compiler_name(TROUPE_NO_PLUGIN, platform);
+  };
+  const auto plain = name("tpu");
+  BOOST_TEST(plain.starts_with("plugin "));
+  BOOST_TEST(name("cpu").starts_with(plain + ", processor "));
+  BOOST_TEST(compiler_name(TROUPE_PJRT_STAND_IN, "tpu") != plain);
+  {
+    const Setting flags{"XLA_FLAGS", "--xla_cpu_max_isa=AVX2"};
+    const auto other = name("tpu");
+    BOOST_TEST(other.starts_with(plain + ", flags "));
+    const Setting more{"LIBTPU_INIT_ARGS", "--some=1"};
+    BOOST_TEST(name("tpu") != other);
+  }
+  const Setting flags{"XLA_FLAGS", "--xla_dump_to=/tmp/x "
+                                   "--xla_force_host_platform_device_count=2"};
+  BOOST_TEST(name("tpu") == plain);
 }
 
 BOOST_AUTO_TEST_CASE(versions_are_negotiated) {
@@ -137,10 +173,11 @@ BOOST_AUTO_TEST_CASE(names_of_devices_are_those_of_the_command_line) {
   BOOST_CHECK_EQUAL(to_string(pjrt_device("a/b.so", 0, 4)), "pjrt:a/b.so:0-3");
   BOOST_CHECK_EQUAL(pjrt_device("a", 0).file, pjrt_device("a", 1).file);
   const auto device = pjrt_device(TROUPE_PJRT_STAND_IN, 0);
+  const auto compiler = compiler_name(TROUPE_PJRT_STAND_IN, "interpreter");
   BOOST_CHECK_EQUAL(numeric_class(device, Precision::float32),
-                    "PJRT interpreter float32 (1)");
+                    "PJRT interpreter float32 (1, " + compiler + ")");
   BOOST_CHECK_EQUAL(numeric_class(device, Precision::bfloat16),
-                    "PJRT interpreter bfloat16 (1)");
+                    "PJRT interpreter bfloat16 (1, " + compiler + ")");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

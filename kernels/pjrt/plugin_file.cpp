@@ -1,0 +1,182 @@
+#include "kernels/pjrt/plugin_file.hpp"
+
+#include "kernels/base/error.hpp"
+#include "kernels/files/safetensors.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <set>
+#include <span>
+#include <sstream>
+#include <vector>
+
+namespace troupe::kernels::pjrt {
+
+namespace {
+
+/// A file's bytes, as long as this lives.
+class MappedFile {
+public:
+  explicit MappedFile(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat about {};
+    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
+      size_ = static_cast<size_t>(about.st_size);
+      auto* at = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+      bytes_ = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+    }
+    if (file >= 0)
+      close(file);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile() {
+    if (bytes_ != nullptr)
+      munmap(bytes_, size_);
+  }
+
+  std::span<const std::byte> bytes() const {
+    return {bytes_, bytes_ == nullptr ? 0 : size_};
+  }
+
+private:
+  size_t size_ = 0;
+  std::byte* bytes_ = nullptr;
+};
+
+/// Where the last segment ends that the loader would map; 0: unknown.
+uint64_t end_of_segments(std::span<const std::byte> bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof header)
+    return 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0
+      || header.e_ident[EI_CLASS] != ELFCLASS64
+      || header.e_phentsize != sizeof(Elf64_Phdr))
+    return 0;
+  uint64_t end = 0;
+  for (uint64_t i = 0; i < header.e_phnum; ++i) {
+    const auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    if (at > bytes.size() || bytes.size() - at < sizeof(Elf64_Phdr))
+      return at + sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes.data() + at, sizeof segment);
+    if (segment.p_type == PT_LOAD)
+      end = std::max(end, segment.p_offset + segment.p_filesz);
+  }
+  return end;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream{text};
+  return {std::istream_iterator<std::string>{stream}, {}};
+}
+
+/// What a compiler for processors looks at, as far as bits may follow it.
+std::string processor_name() {
+  std::ifstream file{"/proc/cpuinfo"};
+  std::string vendor;
+  std::string family;
+  std::string model;
+  std::set<std::string> features;
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const auto colon = line.find(": ");
+    if (colon == std::string::npos)
+      continue;
+    const auto value = line.substr(colon + 2);
+    if (line.starts_with("vendor_id"))
+      vendor = value;
+    else if (line.starts_with("cpu family"))
+      family = value;
+    else if (line.starts_with("model\t"))
+      model = value;
+    else if (line.starts_with("flags") || line.starts_with("Features"))
+      for (const auto& word : words_of(value))
+        if (word == "fma" || word.starts_with("avx") || word.starts_with("amx")
+            || word.starts_with("sve") || word.starts_with("asimd"))
+          features.insert(word);
+  }
+  auto name = vendor + ' ' + family + '-' + model;
+  for (const auto& feature : features)
+    name += ' ' + feature;
+  return name;
+}
+
+/// Flags from the environment but for those that say where reports go, and how
+/// many devices there are.
+std::string compiler_flags() {
+  std::string flags;
+  for (const auto* variable : {"XLA_FLAGS", "LIBTPU_INIT_ARGS"}) {
+    const auto* value = std::getenv(variable);
+    for (const auto& word : words_of(value != nullptr ? value : ""))
+      if (!word.starts_with("--xla_dump")
+          && !word.starts_with("--xla_force_host_platform_device_count"))
+        flags += ' ' + word;
+  }
+  return flags;
+}
+
+std::string short_hash(std::span<const std::byte> bytes) {
+  constexpr size_t shown = 12;
+  return sha256(bytes).substr(0, shown);
+}
+std::string short_hash(const std::string& text) {
+  return short_hash(std::as_bytes(std::span{text}));
+}
+
+/// Once a process: a plugin has some hundred megabytes.
+std::string hash_of(const std::string& file) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock{mutex};
+  auto& hash = known[file];
+  if (hash.empty()) {
+    const MappedFile mapped{file};
+    if (mapped.bytes().empty())
+      throw InputError("pjrt:" + file + ": cannot be read");
+    hash = short_hash(mapped.bytes());
+  }
+  return hash;
+}
+
+} // namespace
+
+std::string plugin_file_mistake(const std::string& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error))
+    return "there is no such file; name a PJRT plugin, such as "
+           "pjrt:/path/libtpu.so";
+  if (!std::filesystem::is_regular_file(file, error))
+    return "is no file; name a PJRT plugin, such as pjrt:/path/libtpu.so";
+  const MappedFile mapped{file};
+  const auto size = mapped.bytes().size();
+  const auto end = end_of_segments(mapped.bytes());
+  if (end <= size)
+    return {};
+  return "cannot be loaded: it has " + std::to_string(size) + " of "
+         + std::to_string(end) + " bytes, and was cut short; copy it anew";
+}
+
+std::string compiler_name(const std::string& file,
+                          const std::string& platform) {
+  auto name = "plugin " + hash_of(file);
+  if (const auto flags = compiler_flags(); !flags.empty())
+    name += ", flags " + short_hash(flags);
+  if (platform == "cpu")
+    name += ", processor " + short_hash(processor_name());
+  return name;
+}
+
+} // namespace troupe::kernels::pjrt
