@@ -3,6 +3,7 @@
 #include "actors/job/beginning.hpp"
 #include "actors/job/sharded_parts.hpp"
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/job/tensor_layers.hpp"
 #include "actors/job/update_watch.hpp"
 #include "kernels/base/error.hpp"
@@ -354,11 +355,7 @@ void check_cross_replica(const JobOptions& options, const Op& op) {
                      + " needs all virtual ranks of a step, and "
                        "--backup-workers goes on without some: drop that, or "
                        "leave it out");
-  const bool on_cpus = std::ranges::all_of(options.devices,
-                                           [](const std::string& device) {
-                                             return device.starts_with("cpu");
-                                           });
-  if ((computes_whole_passes(options) && on_cpus)
+  if ((computes_whole_passes(options) && on_processors(options))
       || (has_stages(options) && !has_tensor_members(options)))
     return;
   throw UsageError(start

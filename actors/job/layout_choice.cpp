@@ -72,10 +72,7 @@ bool is_better(const LayoutChoice::Tried& a, const LayoutChoice::Tried& b) {
 
 /// On this machine's processors, in seconds.
 bool can_be_measured(const Job& made) {
-  return std::ranges::all_of(made.options.devices,
-                             [](const std::string& device) {
-                               return device.starts_with("cpu");
-                             })
+  return on_processors(made.options)
          && made.graph.flops_per_sample() * made.max_rows()
               <= max_measured_flops;
 }

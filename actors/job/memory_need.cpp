@@ -166,7 +166,7 @@ MemoryNeed need_of_member(const Job& job, const RolePlan& member,
     const uint64_t flat = Layout{job.graph, part.parameters}.total;
     need.variables += flat * sizeof(float);
     need.gradients += sums * flat * sizeof(float);
-    if (with_step)
+    if (with_step && on_processors(job.options))
       need.step += stage_memory_bytes(parts.graph(), part,
                                       parts.options(chunk));
   }

@@ -1,5 +1,6 @@
 #include "actors/job/sharded_parts.hpp"
 
+#include "actors/job/stage_mesh.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/graph/sleep_model.hpp"
 
@@ -78,7 +79,9 @@ ShardedBytes sharded_bytes(const JobOptions& options, const Graph& graph,
   ShardedBytes bytes;
   const auto of_part = sharded_part_options(rows,
                                             precision_named(options.precision));
-  const auto activations = make_part_memory(graph, of_part);
+  const auto activations = with_step && on_processors(options)
+                             ? make_part_memory(graph, of_part)
+                             : nullptr;
   for (auto ops : ranges) {
     const auto part = part_of(graph, ops);
     const uint64_t flat = Layout{graph, part.parameters}.total;
@@ -86,13 +89,13 @@ ShardedBytes sharded_bytes(const JobOptions& options, const Graph& graph,
     largest = std::max(largest, flat);
     crossing = std::max(crossing, forward_elements(graph, part.out, rows)
                                     + backward_elements(graph, part.in, rows));
-    if (with_step)
+    if (activations)
       bytes.step += activations->bytes(part, of_part);
   }
   const auto window = std::min<uint64_t>(sharded_window, ranges.size());
   bytes.variables = (keeps ? all : window * largest) * sizeof(float);
   bytes.gradients = sharded_window * largest * sizeof(float);
-  if (with_step)
+  if (activations)
     bytes.step += 2 * crossing * sizeof(float);
   return bytes;
 }

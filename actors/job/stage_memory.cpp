@@ -1,6 +1,7 @@
 #include "actors/job/stage_memory.hpp"
 
 #include "actors/job/stage_layers.hpp"
+#include "actors/job/stage_mesh.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -53,7 +54,8 @@ StageMemory::StageMemory(const JobOptions& options, const Graph& graph,
   for (uint32_t part = 0; part < shape.stages * shape.chunks; ++part)
     options_.push_back(stage_options(options, graph, part, rows,
                                      precision_named(options.precision)));
-  activations_ = make_part_memory(graph, options_.front());
+  if (on_processors(options))
+    activations_ = make_part_memory(graph, options_.front());
 }
 
 StageMemory::~StageMemory() = default;
@@ -81,7 +83,7 @@ StageMemory::Bytes StageMemory::of(uint32_t part, OpRange ops, bool with_step) {
   bytes.variables = (banks_ * found.kept + found.flat) * sizeof(float);
   const auto sums = found.at_once ? sums_at_once_ : sums_;
   bytes.gradients = (sums * found.flat + copies_ * found.kept) * sizeof(float);
-  if (with_step)
+  if (with_step && activations_)
     bytes.step = activations_->bytes(found.part, options_[part]);
   return bytes;
 }

@@ -55,8 +55,8 @@ private:
   uint64_t sums_;         ///< gradients that a step has at once
   uint64_t sums_at_once_; ///< the same of a part whose passes stop for all
   uint64_t copies_;       ///< of the gradient of what it pulls, for shards
-  std::vector<StageOptions> options_; ///< by part
-  std::unique_ptr<PartMemory> activations_;
+  std::vector<StageOptions> options_;       ///< by part
+  std::unique_ptr<PartMemory> activations_; ///< null: nobody knows
   std::map<std::pair<uint32_t, uint32_t>, Known> parts_;
 };
 

@@ -3,6 +3,9 @@
 #include "actors/job/job_options.hpp"
 #include "strategies/mesh.hpp"
 
+#include <algorithm>
+#include <string>
+
 namespace troupe {
 
 /// The layout of a job's stages and tensor members: that of hybrid; of pipeline
@@ -19,6 +22,14 @@ inline Mesh mesh_of(const JobOptions& options) {
 }
 
 /// Whether slices of layers are with tensor members.
+/// Whether all devices are processors: of others nobody knows before they are
+/// there what a step takes.
+inline bool on_processors(const JobOptions& options) {
+  return std::ranges::all_of(options.devices, [](const std::string& device) {
+    return device.starts_with("cpu");
+  });
+}
+
 inline bool has_tensor_members(const JobOptions& options) {
   return options.strategy == Strategy::tensor
          || (options.strategy == Strategy::hybrid

@@ -34,6 +34,7 @@
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/file_pages.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/graph/sleep_model.hpp"
 #include "strategies/workers_meet.hpp"
 
 #include <algorithm>
@@ -164,11 +165,17 @@ void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
 } // namespace
 
 std::string probe_hash(const Job& job, const std::string& device) {
-  const auto rows = job.max_rows();
+  // Whose model is in parts may have no room for all of it.
+  constexpr uint32_t rows_by_parts = 2;
+  const bool by_parts = job.goes_by_parts()
+                        || (has_model_part(job.plan.computing())
+                            && !sleep_model(job.graph.text));
+  const auto rows = by_parts ? std::min(job.max_rows(), rows_by_parts)
+                             : job.max_rows();
   const auto& graph = job.worker_graph;
   BatchMemory memory{graph, rows};
   fill_probe(job, rows, memory);
-  if (job.goes_by_parts())
+  if (by_parts)
     return probe_of_parts(job, parse_device(device), memory.batch(rows));
   Buffer parameters{job.layout.total};
   Buffer gradient{job.layout.total};

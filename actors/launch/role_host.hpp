@@ -55,8 +55,9 @@ public:
 /// std::runtime_error when the coordinator was lost or the device failed.
 void run_role_process(const RoleProcessOptions& options);
 
-/// Hash of a fixed forward, backward and update at the job's shapes on the
-/// role's device: equal on machines that compute the same bits (PROTOCOL 21).
+/// Hash of a fixed forward, backward and update on the role's device, at the
+/// job's shapes or, of a job whose model is in parts, part by part with few
+/// rows: equal on machines that compute the same bits (PROTOCOL 21).
 std::string probe_hash(const Job& job, const std::string& device);
 
 } // namespace troupe

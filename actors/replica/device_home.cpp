@@ -17,10 +17,7 @@ namespace {
 bool updates_alike(const Job& job, DeviceId device) {
   if (device.kind != DeviceId::Kind::pjrt)
     return updates_as_the_host(job.worker_graph, device);
-  // A layer in slices has one trust ratio for all of its pieces.
-  const bool cuts_ratios = job.options.rule.kind == OptimizerKind::lamb
-                           && !job.graph.pieces.empty();
-  return !cuts_ratios
+  return keeps_variables(job.worker_graph, device, job.options.rule)
          && std::ranges::all_of(
            job.plan.of_kind(RoleKind::worker), [](const RolePlan& worker) {
              return parse_device(worker.device).kind == DeviceId::Kind::pjrt;

@@ -47,7 +47,7 @@ void StageSteps::add_part(uint32_t chunk, std::unique_ptr<StageReplica> replica,
                           uint32_t in_flight) {
   auto& part = parts_.emplace_back();
   part.replica = std::move(replica);
-  part.reads_samples = reads_samples(part.replica->part());
+  part.reads_samples = reads_samples(role_.graph(), part.replica->part());
   for (uint32_t i = 0; i < in_flight; ++i)
     part.batches.emplace_back(job_.graph,
                               part.reads_samples ? job_.max_rows() : 0);
@@ -57,13 +57,6 @@ void StageSteps::add_part(uint32_t chunk, std::unique_ptr<StageReplica> replica,
     for (auto& pass : part.passes)
       pass.parked = std::make_unique<ParkedPass>();
   add_chunk(part.replica->layout(), role_.kept(chunk));
-}
-
-bool StageSteps::reads_samples(const GraphPart& part) const {
-  const auto& graph = role_.graph();
-  return reads(graph, part, graph.features_value)
-         || reads(graph, part, graph.ids_value)
-         || part.ops.end == graph.ops.size();
 }
 
 void StageSteps::abandon() {

@@ -117,7 +117,6 @@ private:
   Pass stopped(const UnderWay& pass);
   void take_statistics(const std::vector<TensorView>& theirs);
   TensorView shared_on(uint32_t chunk, const float* shared) const;
-  bool reads_samples(const GraphPart& part) const;
 
   RoleParts role_;
   std::vector<Part> parts_;       ///< by chunk

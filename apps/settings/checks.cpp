@@ -80,7 +80,8 @@ void check_values(const Settings& settings) {
     refuse("--loss-ms " + std::to_string(job.loss_ms)
            + ": members give signs of life every 250 ms; give at least "
            + std::to_string(min_loss_ms) + ", or 0 for the default");
-  if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512")
+  if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512"
+      && on_processors(job))
     refuse("--precision bfloat16 needs instructions that --isa " + job.isa
            + " leaves out; drop one of them");
   if (settings.standby && !job.processes)

@@ -18,9 +18,9 @@ constexpr auto expected =
   "expected cpu:N, cuda:I[,cuda:J], cuda:I,cpu:N, cuda:all, cuda:0*2 (two "
   "virtual devices on one GPU) or pjrt:FILE.so[:N] (N devices of a PJRT "
   "plugin), for example cpu:2";
-constexpr auto expected_of_plugin =
-  "expected pjrt:FILE.so:N with N from 1 to 1024, the number of the plugin's "
-  "devices";
+const auto expected_of_plugin = "expected pjrt:FILE.so:N with N from 1 to "
+                                + std::to_string(max_devices)
+                                + ", the number of the plugin's devices";
 constexpr std::string_view plugin_prefix = "pjrt:";
 
 std::vector<std::string> numbered(const std::string& kind, uint64_t count) {

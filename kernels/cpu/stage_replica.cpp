@@ -52,7 +52,7 @@ public:
     return {sum, count};
   }
   void take_back() override {}
-  void end(bool) override {}
+  void end() override {}
 
 private:
   std::unique_ptr<Device> device_;

@@ -50,17 +50,10 @@ void CudaDevice::download(const void* from, void* to, size_t bytes) {
   context_->synchronize("download");
 }
 
-std::vector<uint8_t> CudaDevice::half_of(const Graph& graph) const {
-  auto half = half_values(graph, context_->precision());
-  for (auto value : whole_)
-    half[value] = 0;
-  return half;
-}
-
 std::unique_ptr<Operator>
 CudaDevice::make_operator(const Graph& graph, size_t op, uint32_t max_rows) {
   const CurrentDevice current(context_->index());
-  const auto half = half_of(graph);
+  const auto half = half_values(graph, context_->precision());
   return make_cuda_operator({graph, op, max_rows, *context_, half});
 }
 

@@ -20,12 +20,6 @@ public:
 
   CudaContext& context() { return *context_; }
 
-  /// Whoever calls changes values of graphs in float32: none is to be kept in
-  /// bfloat16. Before operators are made.
-  void keep_whole(std::vector<uint32_t> values) { whole_ = std::move(values); }
-  /// half_values() of a graph, without those.
-  std::vector<uint8_t> half_of(const Graph& graph) const;
-
   float* allocate(size_t count) override;
   void add(const float* from, float* to, size_t count) override;
   void copy(const float* from, float* to, size_t count) override;
@@ -37,7 +31,6 @@ public:
 private:
   std::shared_ptr<CudaContext> context_;
   std::vector<CudaArray<float>> memory_;
-  std::vector<uint32_t> whole_;
 };
 
 } // namespace troupe::kernels

@@ -1,22 +1,53 @@
 #include "kernels/base/buffer.hpp"
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/device_batch.cuh"
+#include "kernels/cuda/operators.cuh"
 #include "kernels/cuda/replica.hpp"
 #include "kernels/engine/engine_stage.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <memory>
 #include <vector>
 
 namespace troupe::kernels {
 
 namespace {
 
-std::vector<uint32_t> summed_values(const GraphPart& part) {
-  std::vector<uint32_t> values;
-  for (const auto& sum : part.sums)
-    values.push_back(sum.value);
-  return values;
-}
+/// Device memory for the parameters of a part, or of several by turns, and for
+/// what their passes give.
+class Variables {
+public:
+  Variables(uint64_t elements, CudaContext& context)
+    : elements_(elements), context_(context), parameters_(array()) {}
+
+  float* parameters() { return parameters_.data(); }
+  /// Each pass under way has one of its own.
+  float* take_gradient() {
+    if (free_.empty()) {
+      gradients_.push_back(array());
+      free_.push_back(gradients_.back().data());
+    }
+    auto* gradient = free_.back();
+    free_.pop_back();
+    return gradient;
+  }
+  void give_back(float* gradient) { free_.push_back(gradient); }
+
+private:
+  CudaArray<float> array() {
+    const CurrentDevice current(context_.index());
+    return {CudaArray<float>::Where::device, elements_,
+            context_.place("variables of a stage")};
+  }
+
+  uint64_t elements_;
+  CudaContext& context_;
+  CudaArray<float> parameters_;
+  std::vector<CudaArray<float>> gradients_;
+  std::vector<float*> free_; ///< of those
+};
 
 /// What crosses goes up and comes down as it is asked for: the host's memory
 /// is whoever's. Values that are kept in bfloat16 are float32 on the way, which
@@ -25,21 +56,24 @@ class CudaStageDevice final : public StageDevice {
 public:
   CudaStageDevice(const Graph& graph, const GraphPart& part,
                   std::shared_ptr<CudaContext> context,
+                  std::shared_ptr<Variables> variables,
                   const StageOptions& options)
     : device_(std::move(context)),
       elements_(Layout(graph, part.parameters).total),
+      variables_(std::move(variables)),
       keeps_(options.keeps_parameters),
       reads_features_(reads(graph, part, graph.features_value)),
       reads_ids_(reads(graph, part, graph.ids_value)),
-      has_loss_(part.ops.end == graph.ops.size()) {
-    device_.keep_whole(summed_values(part));
-    half_ = device_.half_of(graph);
-    const bool reads_samples = reads_features_ || reads_ids_ || has_loss_;
+      has_loss_(part.ops.end == graph.ops.size()),
+      half_(half_values(graph, options.precision)) {
+    for (const auto& sum : part.sums)
+      require(half_[sum.value] == 0, "a sum over members in bfloat16");
     const CurrentDevice current(this->context().index());
     for (uint32_t i = 0; i < options.in_flight; ++i)
-      slots_.push_back({DeviceBatch(graph, reads_samples ? options.max_rows : 0,
-                                    this->context()),
-                        {}});
+      slots_.push_back(
+        {DeviceBatch(graph, reads_samples(graph, part) ? options.max_rows : 0,
+                     this->context()),
+         {}});
   }
 
   Device& device() override { return device_; }
@@ -68,24 +102,14 @@ public:
 
   const float* take_parameters(const float* parameters,
                                bool as_before) override {
-    if (parameters_.data() != nullptr && as_before)
-      return parameters_.data();
-    if (parameters_.data() == nullptr)
-      parameters_ = array("parameters of a stage");
-    send(parameters, parameters_.data(), elements_);
-    return parameters_.data();
+    auto* there = variables_->parameters();
+    if (!as_before || !keeps_)
+      send(parameters, there, elements_);
+    return there;
   }
 
-  float* take_gradient(float*) override {
-    if (free_.empty()) {
-      gradients_.push_back(array("gradient of a stage"));
-      free_.push_back(gradients_.back().data());
-    }
-    auto* gradient = free_.back();
-    free_.pop_back();
-    return gradient;
-  }
-  void give_back(float* gradient) override { free_.push_back(gradient); }
+  float* take_gradient(float*) override { return variables_->take_gradient(); }
+  void give_back(float* gradient) override { variables_->give_back(gradient); }
 
   LossTotals totals(uint32_t at) override {
     auto& slot = slots_[at];
@@ -130,14 +154,7 @@ public:
   }
   void take_back() override { send(sum_.data(), shown_, shown_count_); }
 
-  void end(bool over) override {
-    context().synchronize("a pass of a stage");
-    if (!over || keeps_)
-      return;
-    parameters_ = {};
-    gradients_.clear();
-    free_.clear();
-  }
+  void end() override { context().synchronize("a pass of a stage"); }
 
 private:
   struct Slot {
@@ -147,10 +164,6 @@ private:
 
   CudaContext& context() { return device_.context(); }
   CudaPlace place(const char* what) { return context().place(what); }
-  CudaArray<float> array(const char* what) {
-    return {CudaArray<float>::Where::device, elements_, place(what)};
-  }
-
   void copy(const float* from, float* to, uint64_t count, cudaMemcpyKind kind) {
     if (count > 0)
       check(cudaMemcpyAsync(to, from, count * sizeof(float), kind,
@@ -160,17 +173,15 @@ private:
 
   CudaDevice device_;
   uint64_t elements_; ///< of the parameters
+  std::shared_ptr<Variables> variables_;
   bool keeps_;
   bool reads_features_;
   bool reads_ids_;
   bool has_loss_;
   std::vector<uint8_t> half_; ///< by value
   std::vector<Slot> slots_;
-  CudaArray<float> parameters_;
-  std::vector<CudaArray<float>> gradients_; ///< of passes that are under way
-  std::vector<float*> free_;                ///< of those, nobody's
-  Buffer sum_;                              ///< a partial sum on the host
-  float* shown_ = nullptr;                  ///< where it is on the device
+  Buffer sum_;             ///< a partial sum on the host
+  float* shown_ = nullptr; ///< where it is on the device
   uint64_t shown_count_ = 0;
 };
 
@@ -182,11 +193,25 @@ make_cuda_stage_replicas(const Graph& graph,
                          const std::vector<StageOptions>& options) {
   const auto context = std::make_shared<CudaContext>(device,
                                                      options.front().precision);
+  uint64_t most = 0;
+  for (const auto& part : parts)
+    most = std::max(most, Layout(graph, part.parameters).total);
+  std::shared_ptr<Variables> shared;
   StageReplicas made;
-  for (size_t i = 0; i < parts.size(); ++i)
-    made.push_back(make_engine_stage(
-      graph, parts[i], options[i],
-      std::make_unique<CudaStageDevice>(graph, parts[i], context, options[i])));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::shared_ptr<Variables> variables;
+    if (options[i].keeps_parameters)
+      variables = std::make_shared<Variables>(
+        Layout(graph, parts[i].parameters).total, *context);
+    else if (!shared)
+      shared = std::make_shared<Variables>(most, *context);
+    if (!variables)
+      variables = shared;
+    made.push_back(
+      make_engine_stage(graph, parts[i], options[i],
+                        std::make_unique<CudaStageDevice>(
+                          graph, parts[i], context, variables, options[i])));
+  }
   return made;
 }
 

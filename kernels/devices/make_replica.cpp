@@ -78,24 +78,27 @@ bool updates_as_the_host(const Graph& graph, DeviceId device) {
   return device.kind == DeviceId::Kind::cuda && !sleep_model(graph.text);
 }
 
+bool keeps_variables(const Graph& graph, DeviceId device,
+                     const OptimizerOptions& rule) {
+  if (sleep_model(graph.text) || device.kind == DeviceId::Kind::cpu)
+    return false;
+  // A plugin's programs take a trust ratio of each parameter, and a layer's is
+  // one for all of its pieces.
+  return device.kind != DeviceId::Kind::pjrt || rule.kind != OptimizerKind::lamb
+         || graph.pieces.empty();
+}
+
 std::unique_ptr<ResidentReplica>
 make_resident_replica(const Graph& graph, DeviceId device,
                       const OptimizerOptions& rule, uint32_t max_rows,
                       Precision precision) {
-  if (sleep_model(graph.text))
+  if (!keeps_variables(graph, device, rule))
     return nullptr;
-  if (device.kind == DeviceId::Kind::pjrt) {
-    // Its programs take a trust ratio of each parameter, and a layer's is one
-    // for all of its pieces.
-    if (rule.kind == OptimizerKind::lamb && !graph.pieces.empty())
-      return nullptr;
-    return kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
-                                               precision);
-  }
-  if (updates_as_the_host(graph, device))
-    return kernels::make_cuda_resident_replica(graph, device, rule, max_rows,
-                                               precision);
-  return nullptr;
+  return device.kind == DeviceId::Kind::pjrt
+           ? kernels::make_pjrt_resident_replica(graph, device, rule, max_rows,
+                                                 precision)
+           : kernels::make_cuda_resident_replica(graph, device, rule, max_rows,
+                                                 precision);
 }
 
 StageReplicas

@@ -128,7 +128,7 @@ public:
     workspace.engine->backward_weights(slot.pass, to);
     give_gradient(to, gradient);
     let_go(workspace);
-    device_->end(true);
+    device_->end();
   }
 
   void move_parameters(uint32_t at, const float* parameters) override {
@@ -275,24 +275,20 @@ private:
   /// Up to the next sum of the pass over tensor members, or to its end.
   void take_on(UnderWay& pass) {
     awaited_ = {};
-    device_->end(runs(pass));
+    run(pass);
+    device_->end();
   }
 
-  /// False: it stopped before a sum.
-  bool runs(UnderWay& pass) {
+  void run(UnderWay& pass) {
     if (pass.goes_forward) {
       if (!runs_forward(pass))
-        return false;
-      if (pass.pass == Pass::forward) {
-        end_forward(pass);
-        return true;
-      }
+        return;
+      if (pass.pass == Pass::forward)
+        return end_forward(pass);
       begin_backward(pass);
     }
-    if (!runs_backward(pass))
-      return false;
-    end_backward(pass);
-    return true;
+    if (runs_backward(pass))
+      end_backward(pass);
   }
 
   /// Of a forward pass that is done, of a part that ends with the loss.
@@ -320,6 +316,7 @@ private:
     ++pass.sum;
   }
 
+  /// False: it stopped before a sum.
   bool runs_forward(UnderWay& pass) {
     auto& engine = *pass.workspace->engine;
     const auto* sum = next_sum(pass);
@@ -514,6 +511,8 @@ private:
 std::unique_ptr<StageReplica>
 make_engine_stage(const Graph& graph, GraphPart part, const StageOptions& given,
                   std::unique_ptr<StageDevice> device) {
+  require(given.keeps_parameters || given.in_flight == 1,
+          "several micro-batches of a part that keeps no parameters");
   const auto options = with_sums(graph, part, given);
   return std::make_unique<EngineStage>(graph, std::move(part), options,
                                        std::move(device));

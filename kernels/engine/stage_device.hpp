@@ -10,7 +10,8 @@ namespace troupe::kernels {
 
 /// What the passes of a stage ask of where they run, besides a Device: how what
 /// lies in the host's memory comes there, and back. Used by one thread at a
-/// time. Completion: of all that it is told to bring, end().
+/// time. Completion: CUDA: in the order of the stream, of all that it is told
+/// to bring when end() returns; a Device's own calls wait.
 class StageDevice {
 public:
   virtual ~StageDevice() = default;
@@ -44,8 +45,8 @@ public:
   virtual std::span<float> show(float* sum, uint64_t count) = 0;
   virtual void take_back() = 0;
 
-  /// Last thing of a call. `over`: its pass is not to go on.
-  virtual void end(bool over) = 0;
+  /// Last thing of a call.
+  virtual void end() = 0;
 };
 
 } // namespace troupe::kernels

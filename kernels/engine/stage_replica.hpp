@@ -29,7 +29,8 @@ struct StageOptions {
   /// rank_sums() all.
   uint32_t activations = 1;
   /// A device with memory of its own keeps parameters and gradient there
-  /// between passes; false: it has them for the time of each.
+  /// between passes; false: parts that are made together and have a micro-batch
+  /// each share it.
   bool keeps_parameters = true;
 };
 

@@ -110,6 +110,12 @@ bool reads(const Graph& graph, const GraphPart& part,
   return false;
 }
 
+bool reads_samples(const Graph& graph, const GraphPart& part) {
+  return reads(graph, part, graph.features_value)
+         || reads(graph, part, graph.ids_value)
+         || part.ops.end == graph.ops.size();
+}
+
 uint64_t forward_elements(const Graph& graph, const Crossing& crossing,
                           uint64_t rows) {
   return value_elements(graph, crossing.values, rows);

@@ -65,6 +65,10 @@ GraphPart part_of(const Graph& graph, OpRange ops);
 bool reads(const Graph& graph, const GraphPart& part,
            std::optional<uint32_t> value);
 
+/// Whether it needs a micro-batch's samples: features, ids or, for the loss,
+/// labels.
+bool reads_samples(const Graph& graph, const GraphPart& part);
+
 /// Elements that cross: of a micro-batch forward, without parameters, and
 /// backward, with theirs.
 uint64_t forward_elements(const Graph& graph, const Crossing& crossing,

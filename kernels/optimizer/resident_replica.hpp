@@ -80,9 +80,12 @@ public:
 /// host: then those that train together may, each by itself.
 bool updates_as_the_host(const Graph& graph, DeviceId device);
 
-/// Null: devices of this kind have none, or none that knows the rule of such a
+/// Whether devices of this kind have one at all, that knows the rule of such a
 /// graph.
-/// Errors: as make_replica.
+bool keeps_variables(const Graph& graph, DeviceId device,
+                     const OptimizerOptions& rule);
+
+/// Null where none keeps_variables(). Errors: as make_replica.
 std::unique_ptr<ResidentReplica>
 make_resident_replica(const Graph& graph, DeviceId device,
                       const OptimizerOptions& rule, uint32_t max_rows,

@@ -120,7 +120,12 @@ std::string compiler_flags() {
   std::string flags;
   for (const auto* variable : {"XLA_FLAGS", "LIBTPU_INIT_ARGS"}) {
     const auto* value = std::getenv(variable);
-    for (const auto& word : words_of(value != nullptr ? value : ""))
+    std::string text = value != nullptr ? value : "";
+    if (!text.empty() && text.front() != '-') { // a file has them
+      std::ifstream file{text};
+      text.assign(std::istreambuf_iterator<char>{file}, {});
+    }
+    for (const auto& word : words_of(text))
       if (!word.starts_with("--xla_dump")
           && !word.starts_with("--xla_force_host_platform_device_count"))
         flags += ' ' + word;

@@ -4,6 +4,7 @@
 #include "kernels/base/require.hpp"
 #include "kernels/engine/parameter_gate.hpp"
 #include "kernels/pjrt/passes.hpp"
+#include "kernels/pjrt/plugin_file.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -94,7 +94,7 @@ public:
   }
 
   /// The same once, one micro-batch at a time, by stages that keep no
-  /// parameters.
+  /// parameters. One that has gone forward alone is given up before.
   void check_one_by_one(const std::vector<uint32_t>& begins) {
     auto options = options_;
     options.keeps_parameters = false;
@@ -103,6 +103,11 @@ public:
       std::vector<std::vector<float>> parameters;
       for (const auto& stage : stages)
         parameters.push_back(of_stage(*stage));
+      if (i == 0) {
+        forward(stages, parameters, 1, 0);
+        for (const auto& stage : stages)
+          stage->abandon();
+      }
       forward(stages, parameters, i, 0);
       parameters.clear();
       backward(stages, i, 0);
