@@ -43,8 +43,8 @@ make_cuda_stage_replicas(const Graph& graph,
 /// Versions of CUDA's libraries; empty without CUDA.
 std::string cuda_versions();
 
-/// What a GPU is, as far as libraries choose their algorithms by it: "sm_90, 132
-/// multiprocessors"; empty for one that is not there.
+/// What a GPU is, as far as libraries choose their algorithms by it: "sm_90,
+/// 132 multiprocessors"; empty for one that is not there.
 std::string cuda_kind(uint32_t index);
 
 } // namespace troupe::kernels

@@ -1,13 +1,9 @@
 #include "kernels/pjrt/plugin_file.hpp"
 
-#include "kernels/base/error.hpp"
+#include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 
-#include <elf.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <linux/elf.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -26,55 +22,28 @@ namespace troupe::kernels::pjrt {
 
 namespace {
 
-/// A file's bytes, as long as this lives.
-class MappedFile {
-public:
-  explicit MappedFile(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat about {};
-    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
-      size_ = static_cast<size_t>(about.st_size);
-      auto* at = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-      bytes_ = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
-    }
-    if (file >= 0)
-      close(file);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  ~MappedFile() {
-    if (bytes_ != nullptr)
-      munmap(bytes_, size_);
-  }
-
-  std::span<const std::byte> bytes() const {
-    return {bytes_, bytes_ == nullptr ? 0 : size_};
-  }
-
-private:
-  size_t size_ = 0;
-  std::byte* bytes_ = nullptr;
-};
+template <class T>
+bool read_at(const InputFile& file, uint64_t offset, T& out) {
+  return file.read_at(offset, std::as_writable_bytes(std::span{&out, 1}))
+         == sizeof out;
+}
 
 /// Where the last segment ends that the loader would map; 0: unknown.
-uint64_t end_of_segments(std::span<const std::byte> bytes) {
+uint64_t end_of_segments(const InputFile& file) {
   Elf64_Ehdr header;
-  if (bytes.size() < sizeof header)
-    return 0;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0
+  if (!read_at(file, 0, header)
+      || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0
       || header.e_ident[EI_CLASS] != ELFCLASS64
       || header.e_phentsize != sizeof(Elf64_Phdr))
     return 0;
   uint64_t end = 0;
   for (uint64_t i = 0; i < header.e_phnum; ++i) {
     const auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
-    if (at > bytes.size() || bytes.size() - at < sizeof(Elf64_Phdr))
-      return at + sizeof(Elf64_Phdr);
     Elf64_Phdr segment;
-    std::memcpy(&segment, bytes.data() + at, sizeof segment);
+    if (!read_at(file, at, segment))
+      return at + sizeof segment;
     if (segment.p_type == PT_LOAD)
-      end = std::max(end, segment.p_offset + segment.p_filesz);
+      end = std::max<uint64_t>(end, segment.p_offset + segment.p_filesz);
   }
   return end;
 }
@@ -148,10 +117,9 @@ std::string hash_of(const std::string& file) {
   const std::lock_guard lock{mutex};
   auto& hash = known[file];
   if (hash.empty()) {
-    const MappedFile mapped{file};
-    if (mapped.bytes().empty())
-      throw InputError("pjrt:" + file + ": cannot be read");
-    hash = short_hash(mapped.bytes());
+    const InputFile plugin{file};
+    const auto bytes = plugin.map();
+    hash = short_hash({bytes.get(), plugin.size()});
   }
   return hash;
 }
@@ -165,12 +133,11 @@ std::string plugin_file_mistake(const std::string& file) {
            "pjrt:/path/libtpu.so";
   if (!std::filesystem::is_regular_file(file, error))
     return "is no file; name a PJRT plugin, such as pjrt:/path/libtpu.so";
-  const MappedFile mapped{file};
-  const auto size = mapped.bytes().size();
-  const auto end = end_of_segments(mapped.bytes());
-  if (end <= size)
+  const InputFile plugin{file};
+  const auto end = end_of_segments(plugin);
+  if (end <= plugin.size())
     return {};
-  return "cannot be loaded: it has " + std::to_string(size) + " of "
+  return "cannot be loaded: it has " + std::to_string(plugin.size()) + " of "
          + std::to_string(end) + " bytes, and was cut short; copy it anew";
 }
 

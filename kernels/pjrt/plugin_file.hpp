@@ -6,6 +6,7 @@ namespace troupe::kernels::pjrt {
 
 /// Why a file cannot be opened as a plugin without harm: the loader dies of a
 /// library whose end is missing. Empty: nothing is known against it.
+/// Errors: InputError where it cannot be read.
 std::string plugin_file_mistake(const std::string& file);
 
 /// What a program's bits follow besides the program: the plugin's contents,
