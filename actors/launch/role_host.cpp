@@ -165,13 +165,13 @@ void fill_probe(const Job& job, uint32_t rows, BatchMemory& memory) {
 } // namespace
 
 std::string probe_hash(const Job& job, const std::string& device) {
-  // Whose model is in parts may have no room for all of it.
-  constexpr uint32_t rows_by_parts = 2;
-  const bool by_parts = job.goes_by_parts()
-                        || (has_model_part(job.plan.computing())
-                            && !sleep_model(job.graph.text));
-  const auto rows = by_parts ? std::min(job.max_rows(), rows_by_parts)
-                             : job.max_rows();
+  // A GPU with a part of the model may have no room for all of it.
+  const bool on_gpus = !on_processors(job.options)
+                       && has_model_part(job.plan.computing())
+                       && !sleep_model(job.graph.text);
+  const bool by_parts = job.goes_by_parts() || on_gpus;
+  constexpr uint32_t few = 2;
+  const auto rows = on_gpus ? std::min(job.max_rows(), few) : job.max_rows();
   const auto& graph = job.worker_graph;
   BatchMemory memory{graph, rows};
   fill_probe(job, rows, memory);

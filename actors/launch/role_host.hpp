@@ -56,8 +56,8 @@ public:
 void run_role_process(const RoleProcessOptions& options);
 
 /// Hash of a fixed forward, backward and update on the role's device, at the
-/// job's shapes or, of a job whose model is in parts, part by part with few
-/// rows: equal on machines that compute the same bits (PROTOCOL 21).
+/// job's shapes or, of parts of a model on GPUs, part by part with few rows:
+/// equal on machines that compute the same bits (PROTOCOL 21).
 std::string probe_hash(const Job& job, const std::string& device);
 
 } // namespace troupe
