@@ -21,7 +21,6 @@ inline Mesh mesh_of(const JobOptions& options) {
   }
 }
 
-/// Whether slices of layers are with tensor members.
 /// Whether all devices are processors: of others nobody knows before they are
 /// there what a step takes.
 inline bool on_processors(const JobOptions& options) {
@@ -30,6 +29,7 @@ inline bool on_processors(const JobOptions& options) {
   });
 }
 
+/// Whether slices of layers are with tensor members.
 inline bool has_tensor_members(const JobOptions& options) {
   return options.strategy == Strategy::tensor
          || (options.strategy == Strategy::hybrid

@@ -3,6 +3,7 @@
 #include "actors/job/stage_mesh.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/pjrt/plugin_file.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -131,14 +132,9 @@ std::vector<std::string> plugin_devices(const std::string& text) {
 
 void check_plugin(const std::string& device) {
   const auto file = plugin_of(device).substr(plugin_prefix.size());
-  std::error_code failure;
-  if (!std::filesystem::is_regular_file(file, failure))
-    throw InputError("--devices pjrt:" + file
-                     + (std::filesystem::exists(file, failure)
-                          ? ": is no file"
-                          : ": there is no such file")
-                     + "; name a PJRT plugin, for example "
-                       "pjrt:/path/libtpu.so");
+  if (const auto mistake = kernels::pjrt::plugin_file_mistake(file);
+      !mistake.empty())
+    throw InputError("--devices pjrt:" + file + ": " + mistake);
 }
 
 bool computes(const Settings& settings) {

@@ -1,6 +1,5 @@
 #include "kernels/cpu/stage_replica.hpp"
 
-#include "kernels/base/require.hpp"
 #include "kernels/cpu/device.hpp"
 #include "kernels/cpu/pass.hpp"
 #include "kernels/engine/engine_stage.hpp"

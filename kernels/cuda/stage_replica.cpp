@@ -164,6 +164,7 @@ private:
 
   CudaContext& context() { return device_.context(); }
   CudaPlace place(const char* what) { return context().place(what); }
+
   void copy(const float* from, float* to, uint64_t count, cudaMemcpyKind kind) {
     if (count > 0)
       check(cudaMemcpyAsync(to, from, count * sizeof(float), kind,
@@ -199,14 +200,12 @@ make_cuda_stage_replicas(const Graph& graph,
   std::shared_ptr<Variables> shared;
   StageReplicas made;
   for (size_t i = 0; i < parts.size(); ++i) {
-    std::shared_ptr<Variables> variables;
-    if (options[i].keeps_parameters)
-      variables = std::make_shared<Variables>(
-        Layout(graph, parts[i].parameters).total, *context);
-    else if (!shared)
+    const bool keeps = options[i].keeps_parameters;
+    if (!keeps && !shared)
       shared = std::make_shared<Variables>(most, *context);
-    if (!variables)
-      variables = shared;
+    const auto variables = keeps ? std::make_shared<Variables>(
+                             Layout(graph, parts[i].parameters).total, *context)
+                                 : shared;
     made.push_back(
       make_engine_stage(graph, parts[i], options[i],
                         std::make_unique<CudaStageDevice>(

@@ -5,15 +5,16 @@
 #include "kernels/graph/models.hpp"
 #include "kernels/graph/tensor_part.hpp"
 #include "kernels/graph/virtual_slices.hpp"
+#include "tests/unit/kernels/staged_graph.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
 #include <functional>
-#include <limits>
-#include <random>
 
 using namespace troupe;
+using troupe::test::StagedLeaf;
+using troupe::test::unwritten;
 
 BOOST_AUTO_TEST_SUITE(tensor_stages_test)
 
@@ -48,10 +49,6 @@ std::vector<uint32_t> tensor_cuts(const Graph& graph, uint32_t stages) {
     if (may_cut_before(graph, op) && op >= begins.size() * ops / stages)
       begins.push_back(op);
   return begins.size() == stages ? begins : std::vector<uint32_t>{};
-}
-
-std::vector<float> untouched(uint64_t count) {
-  return std::vector<float>(count, std::numeric_limits<float>::quiet_NaN());
 }
 
 /// Stages of tensor members that are called one after the other, in steps of
@@ -131,7 +128,7 @@ private:
                     graph_.parameters[parameter].size(),
                     values.data() + stage[i]->layout().offsets[parameter]);
       out.push_back(
-        untouched(forward_elements(graph_, stage[i]->part().out, batch.rows)));
+        unwritten(forward_elements(graph_, stage[i]->part().out, batch.rows)));
       stats_[i] = stage[i]->forward(0, values.data(), batch,
                                     crossing_[i].data(), out[i].data());
     }
@@ -148,9 +145,9 @@ private:
     std::vector<std::vector<float>> out;
     for (uint32_t i = 0; i < members_; ++i) {
       auto& replica = *stage[i];
-      found.push_back(untouched(replica.layout().total));
+      found.push_back(unwritten(replica.layout().total));
       out.push_back(
-        untouched(backward_elements(graph_, replica.part().in, rows)));
+        unwritten(backward_elements(graph_, replica.part().in, rows)));
       if (options_.in_halves)
         replica.backward_inputs(0, crossing_[i].data(), out[i].data());
       else
@@ -255,23 +252,13 @@ BOOST_AUTO_TEST_CASE(members_of_stages_have_the_gradient_of_the_whole) {
               all.emplace_back(graph, begins, members, options);
             }
         }
-      std::mt19937 random(5);
-      std::uniform_real_distribution<float> unit(-1, 1);
       for (uint32_t rows : {5, 2}) {
-        BatchMemory memory{graph, rows};
-        for (size_t i = 0; i < rows * graph.features(); ++i)
-          memory.features()[i] = unit(random);
-        for (size_t i = 0; i < rows * graph.ids(); ++i)
-          memory.ids()[i] =
-            static_cast<int32_t>(random() % graph.sample.vocabulary);
-        for (size_t i = 0; i < rows * graph.labels(); ++i)
-          memory.labels()[i] = static_cast<int32_t>(random() % graph.classes());
-        const auto batch = memory.batch(rows, 7 + rows);
+        const StagedLeaf leaf{graph, rows, 7 + rows};
         std::vector<float> gradient(layout.total, 0.0f);
-        const auto stats = whole->gradient(parameters.data(), batch,
+        const auto stats = whole->gradient(parameters.data(), leaf.batch,
                                            gradient.data());
         for (auto& stages : all)
-          stages.check(parameters, batch, gradient, stats);
+          stages.check(parameters, leaf.batch, gradient, stats);
       }
     }
   BOOST_TEST(cut > 10u);
