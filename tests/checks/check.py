@@ -536,8 +536,33 @@ def built_with_a_peer(root, file):
             and f"/{file.name}" in script.read_text())
 
 
+def not_fuzzed(root):
+    """Sources that what is built for fuzzing may call, and that are not in it:
+    only a build with clang links the two, and tests/run makes none."""
+    lists = root / "tests/fuzz/CMakeLists.txt"
+    if not lists.exists():
+        return []
+    text = lists.read_text()
+    globs = re.findall(r'"\$\{PROJECT_SOURCE_DIR\}/([\w/]+/\*\.cpp)"', text)
+    fuzzed = {str(file.relative_to(root).with_suffix(""))
+              for pattern in globs for file in root.glob(pattern)}
+    fuzzed |= set(re.search(r"foreach\(name\s([^)]*)\)", text)[1].split())
+    uncalled = set(re.search(r"\n# Uncalled:([^)]*?)\n(?!#)", text)[1].split())
+    found = set()
+    for name in fuzzed:
+        for file in (root / f"{name}.cpp", root / f"{name}.hpp"):
+            included = direct_includes(root, file)[0] if file.exists() else ()
+            for header in included:
+                called = str(Path(header).with_suffix(""))
+                if (root / f"{called}.cpp").exists() and called not in fuzzed | uncalled:
+                    found.add(f"tests/fuzz/CMakeLists.txt lists {name}, and not "
+                              f"{called}, which it includes")
+    return sorted(found)
+
+
 def check_orphans(root, build):
-    """Every source is compiled and every test is registered."""
+    """Every source is compiled, every test is registered, and targets of
+    tests/fuzz have what they call."""
     compiled = {os.path.realpath(os.path.join(e["directory"], e["file"]))
                 for e in compile_commands(build)}
     listed = subprocess.run(
@@ -579,7 +604,7 @@ def check_orphans(root, build):
         elif file.name.endswith("_test.py") and path not in arguments:
             found.append(f"{file} is run by no test: tests/CMakeLists.txt says "
                          "which folders are looked at")
-    return found
+    return found + not_fuzzed(root)
 
 
 # --- citations: what is cited is in the tree -------------------------------------

@@ -272,6 +272,27 @@ class Orphans(Planted):
         entry, = check.compile_commands(self.build)
         self.assertEqual(entry["file"], str(self.root / "kernels/a.cpp"))
 
+    def test_what_a_fuzzed_source_includes_is_fuzzed(self):
+        self.plant("tests/fuzz/CMakeLists.txt",
+                   'file(GLOB product\n  "${PROJECT_SOURCE_DIR}/kernels/*.cpp")\n'
+                   "# Uncalled: actors/types\n#   actors/more\n"
+                   "foreach(name actors/a\n        actors/b)\n")
+        self.plant("kernels/k.cpp", "")
+        self.plant("kernels/k.hpp", "")
+        for name in ("types", "more", "b", "forgotten"):
+            self.plant(f"actors/{name}.cpp", "")
+            self.plant(f"actors/{name}.hpp", "")
+        self.plant("actors/header_only.hpp", "")
+        self.plant("actors/a.cpp", "".join(
+            f'#include "{name}.hpp"\n' for name in (
+                "kernels/k", "actors/types", "actors/more", "actors/b",
+                "actors/header_only")))
+        self.assertEqual(check.not_fuzzed(self.root), [])
+        self.plant("actors/b.hpp", '#include "actors/forgotten.hpp"\n')
+        self.assertEqual(check.not_fuzzed(self.root),
+                         ["tests/fuzz/CMakeLists.txt lists actors/b, and not "
+                          "actors/forgotten, which it includes"])
+
 
 class Citations(Planted):
     def test_what_is_in_the_tree_may_be_cited(self):
