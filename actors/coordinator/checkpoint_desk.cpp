@@ -50,8 +50,8 @@ void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
     under_way_since_ = SteadyClock::now();
   run_on(
     *executor_, self_,
-    [this, snapshot, period, cause] {
-      return keeper_.write(snapshot, period, cause);
+    [this, snapshot, period, cause, classes = keeper_.numeric_classes()] {
+      return keeper_.write(snapshot, period, cause, classes);
     },
     [this, then = std::move(then)](const CheckpointOutcome& outcome) {
       --under_way_;
@@ -65,6 +65,11 @@ void CheckpointDesk::write(const Snapshot& snapshot, const Consistency& period,
       else
         calls_.written();
     });
+}
+
+void CheckpointDesk::computes_in(const std::string& numeric_class) {
+  if (const auto line = keeper_.computes_in(numeric_class); !line.empty())
+    calls_.note(line);
 }
 
 std::optional<CheckpointOutcome> CheckpointDesk::newest_whole() const {

@@ -11,6 +11,7 @@
 #include "kernels/base/steady_clock.hpp"
 #include "kernels/files/file_error.hpp"
 #include "kernels/files/output_trial.hpp"
+#include "kernels/files/shown_text.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 #include "monitoring/checkpoint_names.hpp"
 
@@ -25,6 +26,7 @@ namespace {
 using Clock = SteadyClock;
 
 constexpr const char* contents_fact = "data's contents";
+constexpr const char* classes_setting = "numeric-classes";
 
 std::string utc_now() {
   const auto now = std::time(nullptr);
@@ -122,6 +124,16 @@ void begin_without(const std::vector<DamagedCheckpoint>& damaged,
       + " (" + damaged.front().why
       + "); add --resume=fresh to begin with step 0 and keep what is there "
         "aside");
+}
+
+/// Of the steps that the job goes on from; empty: there are none, or they are of
+/// a program that did not say.
+std::string classes_of(const Job& job) {
+  if (job.beginning)
+    for (const auto& [name, value] : job.beginning->manifest().settings)
+      if (name == classes_setting)
+        return value;
+  return {};
 }
 
 /// One in it would be of no use to whoever names the folder.
@@ -263,6 +275,7 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
   if (enabled())
     for (const auto* result : {"written", "failed"}) // they read 0
       registry_.counter(metrics::checkpoints_total, {{"result", result}});
+  numeric_classes_ = classes_of(*job_);
   if (job_->beginning)
     newest_ = CheckpointOutcome{job_->beginning->step(),
                                 job_->beginning->manifest().whole,
@@ -272,15 +285,31 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
                                 ""};
 }
 
+std::string CheckpointKeeper::computes_in(const std::string& numeric_class) {
+  const auto listed = "; " + numeric_classes_ + "; ";
+  if (listed.find("; " + numeric_class + "; ") != std::string::npos)
+    return {};
+  const auto before = numeric_classes_;
+  numeric_classes_ += (before.empty() ? "" : "; ") + numeric_class;
+  if (before.empty() || before != classes_of(*job_)) // this run mixes classes
+    return {};
+  return "note: goes on in the numeric class " + numeric_class
+         + " from steps that were computed in " + shown_text(before)
+         + ": the weights will not be those of a run in one class";
+}
+
 CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
                                           const Consistency& period,
-                                          const std::string& cause) {
+                                          const std::string& cause,
+                                          const std::string& numeric_classes) {
   const auto begin = Clock::now();
   CheckpointToWrite out;
   auto& manifest = out.manifest;
   describe_slices(*job_, snapshot, manifest);
   manifest.cause = cause;
   describe_checkpoint(*job_, fingerprint_, manifest);
+  if (!numeric_classes.empty())
+    manifest.settings.emplace_back(classes_setting, numeric_classes);
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
   Joined joined;

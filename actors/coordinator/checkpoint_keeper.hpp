@@ -80,9 +80,18 @@ public:
   bool enabled() const { return !options_.dir.empty(); }
   CheckpointSchedule& schedule() { return schedule_; }
 
-  /// Writes a snapshot, then removes what is too old.
+  /// From now on workers compute in it, too. Returns a line for the user where
+  /// the steps that the run goes on from were computed in others.
+  std::string computes_in(const std::string& numeric_class);
+  /// In which the steps up to now were computed, those of runs before among
+  /// them; "; " in between.
+  const std::string& numeric_classes() const { return numeric_classes_; }
+
+  /// Writes a snapshot of steps that were computed in those classes, then
+  /// removes what is too old.
   CheckpointOutcome write(const Snapshot& snapshot, const Consistency& period,
-                          const std::string& cause);
+                          const std::string& cause,
+                          const std::string& numeric_classes);
   /// Takes note of it. Returns a line for the user where there is something
   /// new to say.
   std::string took(const CheckpointOutcome& outcome);
@@ -98,6 +107,7 @@ private:
   CheckpointSchedule schedule_;
   MetricRegistry& registry_;
   CheckpointFolder folder_; ///< of write()
+  std::string numeric_classes_;
   uint64_t written_ = 0;
   std::optional<CheckpointOutcome> newest_;
   std::string last_failure_; ///< that the user was told of; empty: none lasts

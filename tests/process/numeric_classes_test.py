@@ -110,6 +110,21 @@ class NumericClasses(OwnFolder):
         self.assertEqual(self.summary()["numeric_class"],
                          "FMA float32 and SSE float32")
 
+    def test_who_goes_on_in_another_class_is_told(self):
+        job = [*COMMON, *JOBS["mlp"], "--checkpoint-dir", self.path("saved")]
+        said = {}
+        for at, (isa, steps) in enumerate((("avx2", 5), (highest_set(), 10),
+                                           ("sse4", 15))):
+            with Run(*job, "--steps", str(steps), "--isa", isa,
+                     *(["--resume"] if at else [])) as run:
+                run.finish()
+                said[isa] = run.output()
+        line = "goes on in the numeric class"
+        self.assertIn(f"note: {line} SSE float32 from steps that were "
+                      "computed in FMA float32: ", said.pop("sse4"))
+        for words in said.values():
+            self.assertNotIn(line, words)
+
     def test_a_worker_comes_back_with_another_set(self):
         for layout in (SERVED, CHAINS, REPLICAS):
             with self.subTest(layout=layout):

@@ -85,7 +85,7 @@ struct Bench : Folder {
     start_checkpoints(options(true));
     MetricRegistry metrics;
     CheckpointKeeper keeper{job, options(), "0a", metrics};
-    auto outcome = keeper.write(snapshot, period, "periodic");
+    auto outcome = keeper.write(snapshot, period, "periodic", {});
     BOOST_REQUIRE(outcome.failure.empty());
     return outcome;
   }
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(the_newest_two_stay_and_the_one_that_the_run_began_with) {
   MetricRegistry metrics;
   CheckpointKeeper keeper{job, this->options(), "0a", metrics};
   for (uint64_t version = 2; version < 7; ++version)
-    keeper.write(sync_snapshot(*job, version), {}, "periodic");
+    keeper.write(sync_snapshot(*job, version), {}, "periodic", {});
   std::vector<uint64_t> steps;
   for (const auto& found : find_checkpoints(path.string()))
     steps.push_back(found.step);
@@ -273,10 +273,38 @@ BOOST_AUTO_TEST_CASE(what_was_there_goes_when_as_many_new_ones_are_whole) {
   MetricRegistry metrics;
   CheckpointKeeper keeper{job, this->options(), "0a", metrics};
   using Steps = std::vector<uint64_t>;
-  keeper.write(sync_snapshot(*job, 3), {}, "periodic");
+  keeper.write(sync_snapshot(*job, 3), {}, "periodic", {});
   BOOST_TEST(steps_in(path) == (Steps{3, 2, 1}));
-  keeper.write(sync_snapshot(*job, 4), {}, "periodic");
+  keeper.write(sync_snapshot(*job, 4), {}, "periodic", {});
   BOOST_TEST(steps_in(path) == (Steps{4, 3, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(who_goes_on_in_another_numeric_class_is_told) {
+  auto job = std::make_shared<const Job>(wide_job(), 500);
+  auto options = wide_job();
+  MetricRegistry metrics;
+  start_checkpoints(this->options());
+  CheckpointKeeper first{job, this->options(), "0a", metrics};
+  BOOST_TEST(first.computes_in("A") == "");
+  const auto in_one = first.numeric_classes();
+  options.resume_from = first.write(sync_snapshot(*job, 1), {}, "", in_one).folder;
+  job = std::make_shared<const Job>(options, 500);
+  CheckpointKeeper same{job, this->options(), "0a", metrics};
+  BOOST_TEST(same.computes_in("A") == "");
+  BOOST_TEST(same.numeric_classes() == "A");
+  BOOST_TEST(same.computes_in("A longer one").find("note: ") == 0);
+  CheckpointKeeper other{job, this->options(), "0a", metrics};
+  BOOST_TEST(other.computes_in("B")
+             == "note: goes on in the numeric class B from steps that were "
+                "computed in A: the weights will not be those of a run in one "
+                "class");
+  BOOST_TEST(other.computes_in("B") == "");
+  BOOST_TEST(other.computes_in("A") == "");
+  options.resume_from =
+    other.write(sync_snapshot(*job, 2), {}, "", other.numeric_classes()).folder;
+  job = std::make_shared<const Job>(options, 500);
+  CheckpointKeeper both{job, this->options(), "0a", metrics};
+  BOOST_TEST(both.numeric_classes() == "A; B");
 }
 
 // A mount that came late brought another run's checkpoints, which rotation took
@@ -289,13 +317,13 @@ BOOST_AUTO_TEST_CASE(what_came_from_elsewhere_is_left_alone) {
   MetricRegistry others;
   CheckpointKeeper stranger{job, options(), "0a", others};
   for (uint64_t version : {91, 92})
-    stranger.write(sync_snapshot(*job, version), {}, "periodic");
+    stranger.write(sync_snapshot(*job, version), {}, "periodic", {});
   for (uint64_t version : {3, 4, 5})
-    keeper.write(sync_snapshot(*job, version), {}, "periodic");
+    keeper.write(sync_snapshot(*job, version), {}, "periodic", {});
   BOOST_TEST(steps_in(path) == (std::vector<uint64_t>{92, 91, 5, 4}));
   fs::rename(path, path.string() + ".hidden");
   fs::create_directory(path);
-  const auto outcome = keeper.write(sync_snapshot(*job, 6), {}, "periodic");
+  const auto outcome = keeper.write(sync_snapshot(*job, 6), {}, "periodic", {});
   BOOST_TEST(outcome.failure.find("another folder") != std::string::npos);
   BOOST_TEST(steps_in(path).empty());
   fs::remove_all(path.string() + ".hidden");
@@ -350,16 +378,16 @@ BOOST_AUTO_TEST_CASE(a_failure_is_told_once_and_its_end_too) {
   CheckpointKeeper keeper{job, options(), "0a", metrics};
   const auto snapshot = sync_snapshot(*job, 3);
   std::ofstream{path} << "in the way of the folder";
-  auto outcome = keeper.write(snapshot, {}, "periodic");
+  auto outcome = keeper.write(snapshot, {}, "periodic", {});
   BOOST_TEST(!outcome.failure.empty());
   BOOST_TEST(!keeper.took(outcome).empty());
-  BOOST_TEST(keeper.took(keeper.write(snapshot, {}, "periodic")).empty());
+  BOOST_TEST(keeper.took(keeper.write(snapshot, {}, "periodic", {})).empty());
   BOOST_TEST(keeper.written() == 0u);
   fs::remove(path);
   start_checkpoints(options());
-  const auto again = keeper.took(keeper.write(snapshot, {}, "periodic"));
+  const auto again = keeper.took(keeper.write(snapshot, {}, "periodic", {}));
   BOOST_TEST(again.find("written again") != std::string::npos);
-  BOOST_TEST(keeper.took(keeper.write(snapshot, {}, "periodic")).empty());
+  BOOST_TEST(keeper.took(keeper.write(snapshot, {}, "periodic", {})).empty());
   BOOST_TEST(keeper.written() == 2u);
 }
 
