@@ -126,8 +126,8 @@ void begin_without(const std::vector<DamagedCheckpoint>& damaged,
         "aside");
 }
 
-/// Of the steps that the job goes on from; empty: there are none, or they are of
-/// a program that did not say.
+/// Of the steps that the job goes on from; empty: there are none, or they are
+/// of a program that did not say.
 std::string classes_of(const Job& job) {
   if (job.beginning)
     for (const auto& [name, value] : job.beginning->manifest().settings)

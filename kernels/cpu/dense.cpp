@@ -193,7 +193,7 @@ private:
     auto* gradient = args.parameter_gradients[0];
     const bool added = args.accumulate_parameters[0];
     if (sparse_.all && leaves.size() > 1
-        && args.rows * repeats_ <= ChainProduct::max_depth) {
+        && args.rows * repeats_ <= TreeProduct::max_depth) {
       elements_.multiply_leaves(leaves, x, delta, outputs_, gradient);
       return;
     }

@@ -61,6 +61,7 @@ struct MatrixJob {
   bool a_turned; ///< lies [k, m]
   bool b_turned; ///< lies [n, k]
   bool accumulate;
+  bool one_chain = false; ///< along all of k, rather than one a block
   size_t length = chain_length(k);
   const MatrixLoops& loops = matrix_loops();
   MatrixScratch& scratch = matrix_scratch();
@@ -71,6 +72,13 @@ struct MatrixJob {
   }
   const float* b_at(size_t place, size_t column) const {
     return b_turned ? b + column * k + place : b + place * n + column;
+  }
+  /// What becomes of what is in a tile's c when it takes the block from
+  /// `place`.
+  void join(MatrixTile& tile, size_t place) const {
+    const bool joined = accumulate || place > 0;
+    tile.add = joined && !one_chain;
+    tile.goes_on = joined && one_chain;
   }
 };
 
@@ -111,7 +119,7 @@ public:
     widest_ = tiling_.count > 2 || !all ? 2 : wide;
     tile_.depth = depth_;
     tile_.c_stride = job.n;
-    tile_.add = job.accumulate || place > 0;
+    job.join(tile_, place);
     tile_.a_turned = job.a_turned || packs_a_;
     tile_.count = 1;
     tile_.a_stride = packs_a_ ? loops_.packed_rows : job.a_stride();
@@ -338,7 +346,7 @@ void multiply_few_rows(const MatrixJob& job) {
         std::fill_n(job.scratch.b.data(), tile.depth * width, 0.0f);
       loops.turn(job.b_at(place, j), job.k, columns, tile.depth,
                  job.scratch.b.data(), width);
-      tile.add = job.accumulate || place > 0;
+      job.join(tile, place);
       for (size_t i = 0; i < tiling.count; ++i) {
         const auto row = tiling.first(i);
         tile.rows = tiling.rows(i);
@@ -404,7 +412,6 @@ private:
     const auto column = tiling_.first(t);
     auto* c = job_.c + row * job_.n + column;
     tile_.rows = tiling_.rows(t);
-    tile_.add = job_.accumulate;
     if (job_.accumulate) {
       std::fill_n(sums_, tile_.rows * width_, 0.0f);
       loops_.turn(c, job_.n, columns_, tile_.rows, sums_, width_);
@@ -414,8 +421,8 @@ private:
       tile_.a = job_.b_at(place, column);
       tile_.b = job_.scratch.a.data() + place * width_;
       tile_.soon = tile_.b + fetched_lines * width_;
+      job_.join(tile_, place);
       loops_.tiles(tile_);
-      tile_.add = true;
     }
     loops_.turn(sums_, width_, tile_.rows, columns_, c, job_.n);
   }
@@ -464,7 +471,7 @@ void multiply_few_columns(const MatrixJob& job) {
         loops.turn(c, job.n, rows, tile.rows, sums, width);
       for (size_t place = 0; place < job.k; place += job.length) {
         tile.depth = std::min(job.length, job.k - place);
-        tile.add = job.accumulate || place > 0;
+        job.join(tile, place);
         tile.a = job.b_at(place, column);
         tile.b = job.a_at(i, place);
         tile.soon = tile.b + fetched_lines * job.m;
@@ -491,10 +498,9 @@ void run(const MatrixJob& job) {
       Slab(job, row, std::min(most, job.m - row), place).run();
 }
 
-} // namespace
-
 void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
-              const float* a, const float* b, float* c, bool accumulate) {
+              const float* a, const float* b, float* c, bool accumulate,
+              bool one_chain) {
   if (k == 0 && !accumulate)
     std::fill_n(c, m * n, 0.0f);
   bool a_turned = side_a == Side::transposed;
@@ -509,8 +515,9 @@ void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
   // Rows of one element lie as a row does.
   a_turned = a_turned && k > 1 && m > 1;
   b_turned = b_turned && k > 1 && n > 1;
-  const MatrixJob job = {m, n, k, a, b, c, a_turned, b_turned, accumulate};
-  if (m == 1 && b_turned)
+  const MatrixJob job = {m, n,        k,        a,          b,
+                         c, a_turned, b_turned, accumulate, one_chain};
+  if (m == 1 && b_turned && !one_chain)
     multiply_row(job);
   else if (better_swapped(job))
     Swapped(job).run();
@@ -520,6 +527,19 @@ void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
     multiply_few_rows(job);
   else
     run(job);
+}
+
+} // namespace
+
+void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
+              const float* a, const float* b, float* c, bool accumulate) {
+  multiply(side_a, side_b, m, n, k, a, b, c, accumulate, false);
+}
+
+void multiply_in_one_chain(Side side_a, Side side_b, size_t m, size_t n,
+                           size_t k, const float* a, const float* b, float* c,
+                           bool accumulate) {
+  multiply(side_a, side_b, m, n, k, a, b, c, accumulate, true);
 }
 
 } // namespace troupe::kernels

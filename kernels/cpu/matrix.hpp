@@ -25,7 +25,13 @@ void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
               const float* a, const float* b, float* c,
               bool accumulate = false);
 
-/// The above in a precision. bfloat16: operands are rounded to the nearest,
+/// As above, but each element's sum is one chain along all of k, begun with the
+/// old c, as NonzeroMatrix sums it: either may be taken for the other.
+void multiply_in_one_chain(Side side_a, Side side_b, size_t m, size_t n,
+                           size_t k, const float* a, const float* b, float* c,
+                           bool accumulate);
+
+/// The first in a precision. bfloat16: operands are rounded to the nearest,
 /// ties to even; sums and c stay float32. Keeps what it prepared for the shapes
 /// it saw. Used by one thread at a time.
 class Multiplier {

@@ -9,8 +9,8 @@ namespace troupe::kernels {
 /// c [rows, columns] = or += a [rows, depth] b [depth, columns], where columns
 /// lie in `vectors` vectors, `left` of them in the last. Each element's sum
 /// is one chain of fused multiplications and additions along the depth, from
-/// zero; a negative zero becomes a plain one. The depth may be that of several
-/// runs one after the other, as of a window's lines in an image.
+/// zero or c; a negative zero becomes a plain one. The depth may be that of
+/// several runs one after the other, as of a window's lines in an image.
 struct MatrixTile {
   const float* a;
   size_t a_stride; ///< from row to row; a_turned: along the depth
@@ -24,6 +24,7 @@ struct MatrixTile {
   size_t vectors; ///< 1, 2, or MatrixLoops::wide[rows]
   size_t left;    ///< 1 to a vector's lanes, all of them of more than two
   bool add;       ///< the sum to c
+  bool goes_on;   ///< with c, rather than from zero; not with add
   /// Fetched into the cache meanwhile, a line for each of b's, as wide.
   const float* soon;
   size_t soon_stride;

@@ -41,8 +41,8 @@ void NonzeroMatrix::multiply(const float* a, Side side_b, const float* b,
     compress(a);
     run(as_is_, columns_, side_b, b, n, c, accumulate);
   } else {
-    dense_.multiply(Side::as_is, side_b, rows_, n, columns_, a, b, c,
-                    accumulate);
+    multiply_in_one_chain(Side::as_is, side_b, rows_, n, columns_, a, b, c,
+                          accumulate);
   }
 }
 
@@ -53,8 +53,8 @@ void NonzeroMatrix::multiply_transposed(const float* a, const float* b,
     turn();
     run(turned_, rows_, Side::as_is, b, n, c, accumulate);
   } else {
-    dense_.multiply(Side::transposed, Side::as_is, columns_, n, rows_, a, b, c,
-                    accumulate);
+    multiply_in_one_chain(Side::transposed, Side::as_is, columns_, n, rows_, a,
+                          b, c, accumulate);
   }
 }
 
@@ -65,7 +65,7 @@ void NonzeroMatrix::multiply_leaves(StackedLeaves leaves, const float* a,
     turn();
     product_.multiply_leaves(leaves, turned_, b, n, c);
   } else {
-    dense_.multiply_leaves(leaves, columns_, n, a, b, c);
+    tree_.multiply(leaves, columns_, n, a, b, c);
   }
 }
 

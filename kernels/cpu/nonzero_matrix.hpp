@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/cpu/chain_product.hpp"
 #include "kernels/cpu/nonzero_product.hpp"
+#include "kernels/cpu/tree_product.hpp"
 
 #include <cstddef>
 
@@ -69,7 +69,7 @@ private:
   NonzeroRows as_is_;
   NonzeroRows turned_;
   NonzeroProduct product_;
-  ChainProduct dense_;
+  TreeProduct tree_;
 };
 
 } // namespace troupe::kernels

@@ -126,7 +126,8 @@ BOOST_AUTO_TEST_CASE(zeros_left_out_or_multiplied_give_the_same_bits) {
   under_every_isa([] {
     for (const auto& [rows, columns, n] :
          {Extents{64, 193, 79}, Extents{5, 1100, 130}, Extents{200, 784, 65},
-          Extents{70, 600, 600}, Extents{1, 1, 64}})
+          Extents{70, 600, 600}, Extents{1, 1, 64}, Extents{64, 784, 200},
+          Extents{20, 300, 200}, Extents{300, 700, 640}})
       for (auto product :
            {Product::plain, Product::transposed_a, Product::transposed_b})
         for (bool added : {false, true}) {

@@ -287,7 +287,8 @@ BOOST_AUTO_TEST_CASE(who_goes_on_in_another_numeric_class_is_told) {
   CheckpointKeeper first{job, this->options(), "0a", metrics};
   BOOST_TEST(first.computes_in("A") == "");
   const auto in_one = first.numeric_classes();
-  options.resume_from = first.write(sync_snapshot(*job, 1), {}, "", in_one).folder;
+  options.resume_from =
+    first.write(sync_snapshot(*job, 1), {}, "", in_one).folder;
   job = std::make_shared<const Job>(options, 500);
   CheckpointKeeper same{job, this->options(), "0a", metrics};
   BOOST_TEST(same.computes_in("A") == "");
