@@ -86,6 +86,13 @@ std::string devices_together(const std::vector<std::string>& devices) {
          + (devices.size() > 1 ? '-' + std::to_string(devices.size() - 1) : "");
 }
 
+/// The device that the job trains on: a processor would take longer to evaluate
+/// than the epoch took to train. A plugin's is one process's.
+std::string evaluator_device(const PlanOptions& x) {
+  const auto& first = x.devices.front();
+  return x.processes && first.starts_with("pjrt:") ? "cpu" : first;
+}
+
 /// Whether they are the first devices of one plugin, in order.
 bool are_of_one_plugin(const std::vector<std::string>& devices) {
   const auto& first = devices.front();
@@ -515,7 +522,7 @@ bool make_plan(const PlanOptions& options,
   }
   const auto& devices = options.devices;
   out.roles.push_back({{RoleKind::coordinator, 0}, "cpu", {}, {}});
-  out.roles.push_back({{RoleKind::evaluator, 0}, devices.front(), {}, {}});
+  out.roles.push_back({{RoleKind::evaluator, 0}, evaluator_device(options), {}, {}});
   for (uint32_t i = 0; i < workers; ++i)
     out.roles.push_back({{RoleKind::worker, i},
                          drives_together(options) ? devices_together(devices)

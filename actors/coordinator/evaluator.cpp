@@ -16,16 +16,13 @@
 namespace troupe {
 namespace {
 
-/// The GPU, or the plugin's device, that the job trains on, where this process
-/// sees it: a processor would take longer to evaluate than the epoch took to
-/// train. A TPU is one process's.
+/// As planned, where this process sees it.
 DeviceId evaluation_device(const Job& job) {
-  auto device = parse_device(job.options.devices.front());
-  const bool usable = device.kind == DeviceId::Kind::pjrt
-                        ? !job.options.processes
-                        : device.kind == DeviceId::Kind::cuda
-                            && device.index < cuda_device_count();
-  return usable ? device : DeviceId{};
+  const auto device =
+    parse_device(job.plan.role({RoleKind::evaluator, 0}).device);
+  const bool absent = device.kind == DeviceId::Kind::cuda
+                      && device.index >= cuda_device_count();
+  return absent ? DeviceId{} : device;
 }
 
 class EvaluatorState {

@@ -621,6 +621,10 @@ BOOST_AUTO_TEST_CASE(tpu_is_a_worker_with_all_devices_of_a_plugin) {
   const auto workers = plan.of_kind(RoleKind::worker);
   BOOST_REQUIRE(workers.size() == 1u);
   BOOST_TEST(workers[0].device == "pjrt:a.so:0-1");
+  BOOST_TEST(plan.role({RoleKind::evaluator, 0}).device == "pjrt:a.so:0");
+  options.processes = true; // they are the worker's
+  BOOST_TEST(planned(options).role({RoleKind::evaluator, 0}).device == "cpu");
+  options.processes = false;
   BOOST_TEST(workers[0].ranks.size() == options.virtual_ranks);
   BOOST_TEST(plan.reduction == "on the devices, fixed tree");
   options.any_order = true;
