@@ -522,7 +522,8 @@ bool make_plan(const PlanOptions& options,
   }
   const auto& devices = options.devices;
   out.roles.push_back({{RoleKind::coordinator, 0}, "cpu", {}, {}});
-  out.roles.push_back({{RoleKind::evaluator, 0}, evaluator_device(options), {}, {}});
+  out.roles.push_back(
+    {{RoleKind::evaluator, 0}, evaluator_device(options), {}, {}});
   for (uint32_t i = 0; i < workers; ++i)
     out.roles.push_back({{RoleKind::worker, i},
                          drives_together(options) ? devices_together(devices)

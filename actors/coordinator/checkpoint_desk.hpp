@@ -29,7 +29,7 @@ public:
                  std::string fingerprint, MetricRegistry& registry,
                  FileSystem& files, Calls calls);
 
-  /// A worker or a part of the model is there that computes in it.
+  /// A member of the epoch that begins computes in it.
   void computes_in(const std::string& numeric_class);
   /// So many steps are committed; asks if one is due. `at_once`: as
   /// CheckpointSchedule::due().

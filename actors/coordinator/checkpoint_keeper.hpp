@@ -80,11 +80,12 @@ public:
   bool enabled() const { return !options_.dir.empty(); }
   CheckpointSchedule& schedule() { return schedule_; }
 
-  /// From now on workers compute in it, too. Returns a line for the user where
-  /// the steps that the run goes on from were computed in others.
+  /// A member of the job computes in it, too, from now on. Returns a line for
+  /// the user where the steps that the run goes on from were computed in
+  /// others.
   std::string computes_in(const std::string& numeric_class);
-  /// In which the steps up to now were computed, those of runs before among
-  /// them; "; " in between.
+  /// In which the steps up to now were computed, with "; " in between; of runs
+  /// before where their checkpoint says so.
   const std::string& numeric_classes() const { return numeric_classes_; }
 
   /// Writes a snapshot of steps that were computed in those classes, then

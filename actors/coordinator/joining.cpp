@@ -152,8 +152,6 @@ void CoordinatorState::on(const Join& join) {
                          join.links,
                          host_mark_of(join.links),
                          join.numeric_class};
-  if (!join.numeric_class.empty())
-    checkpoints_.computes_in(join.numeric_class);
   joining_.joined(join);
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());

@@ -18,8 +18,10 @@ constexpr size_t rows = 128;
 constexpr size_t columns = 256;
 constexpr size_t n = 512;
 
-constexpr BreakEven always_left_out = {1, 1, 1};
-constexpr BreakEven never_left_out = {-1, -1, -1};
+constexpr StackedLeaf halves[] = {{rows / 2, 0, 0}, {rows / 2, 1, 0}};
+
+constexpr BreakEven always_left_out = {1, 1, 1, 1};
+constexpr BreakEven never_left_out = {-1, -1, -1, -1};
 
 class Sample {
 public:
@@ -71,11 +73,14 @@ BreakEven measure() {
       matrix.multiply(sample.a(), side_b, sample.b(), n, sample.c(), false);
     });
   };
-  return {product(Side::as_is), product(Side::transposed),
-          sample.break_even([&](NonzeroMatrix& matrix) {
-            matrix.multiply_transposed(sample.a(), sample.b(), n, sample.c(),
-                                       false);
-          })};
+  return {
+    product(Side::as_is), product(Side::transposed),
+    sample.break_even([&](NonzeroMatrix& matrix) {
+      matrix.multiply_transposed(sample.a(), sample.b(), n, sample.c(), false);
+    }),
+    sample.break_even([&](NonzeroMatrix& matrix) {
+      matrix.multiply_leaves(halves, sample.a(), sample.b(), n, sample.c());
+    })};
 }
 
 } // namespace

@@ -14,7 +14,7 @@
 //
 // Bits: docs/numeric_classes.md has the rule. What follows here chooses tiles,
 // orders and copies; an element's chain is the same in all of them, because a
-// tile's depth is a whole block of it.
+// tile's depth is a whole block of it, or goes on where the one before ended.
 //
 // On the way, GFLOP/s at 768x768x768 (EPYC, Zen 4, AVX-512, a shared machine):
 // each panel of b copied from where it lies by the first of 24 tiles, c fetched

@@ -26,7 +26,7 @@ void multiply(Side side_a, Side side_b, size_t m, size_t n, size_t k,
               bool accumulate = false);
 
 /// As above, but each element's sum is one chain along all of k, begun with the
-/// old c, as NonzeroMatrix sums it: either may be taken for the other.
+/// old c, as NonzeroProduct sums it: either may be taken for the other.
 void multiply_in_one_chain(Side side_a, Side side_b, size_t m, size_t n,
                            size_t k, const float* a, const float* b, float* c,
                            bool accumulate);

@@ -60,7 +60,7 @@ void NonzeroMatrix::multiply_transposed(const float* a, const float* b,
 
 void NonzeroMatrix::multiply_leaves(StackedLeaves leaves, const float* a,
                                     const float* b, size_t n, float* c) {
-  if (leaves_out(&BreakEven::transposed_a)) {
+  if (leaves_out(&BreakEven::leaves)) {
     compress(a);
     turn();
     product_.multiply_leaves(leaves, turned_, b, n, c);

@@ -13,6 +13,7 @@ struct BreakEven {
   double plain;        ///< a b
   double transposed_b; ///< a b^T
   double transposed_a; ///< a^T b
+  double leaves;       ///< a^T b, of each leaf
 
   /// Of this machine under the instruction set selected: measured at the first
   /// call, in some 10 ms.

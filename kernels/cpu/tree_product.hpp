@@ -8,8 +8,8 @@
 namespace troupe::kernels {
 
 /// Dense products a^T b of which each element's sum is one chain along the rows
-/// of each leaf, summed along the tree, as NonzeroMatrix sums it: either may be
-/// taken for the other, and the bits are the same. Keeps its memory from
+/// of each leaf, summed along the tree, as NonzeroProduct sums it: either may
+/// be taken for the other, and the bits are the same. Keeps its memory from
 /// product to product.
 class TreeProduct {
 public:

@@ -107,7 +107,8 @@ make_stage_replicas(const Graph& graph, const std::vector<GraphPart>& parts,
   const auto sleep = sleep_model(graph.text);
   if (!sleep && device.kind == DeviceId::Kind::pjrt)
     throw InputError(to_string(device)
-                     + " computes no stages of a graph yet; use cpu:0");
+                     + " computes no stages of a graph yet; use cpu:0 or "
+                       "cuda:0");
   if (!sleep && device.kind == DeviceId::Kind::cuda)
     return kernels::make_cuda_stage_replicas(graph, parts, device, options);
   StageReplicas made;

@@ -11,7 +11,7 @@ namespace troupe::kernels {
 /// What the passes of a stage ask of where they run, besides a Device: how what
 /// lies in the host's memory comes there, and back. Used by one thread at a
 /// time. Completion: CUDA: in the order of the stream, of all that it is told
-/// to bring when end() returns; a Device's own calls wait.
+/// to bring when end() returns; what a Device's calls wait for, it says.
 class StageDevice {
 public:
   virtual ~StageDevice() = default;

@@ -71,6 +71,12 @@ std::string processor_name() {
       family = value;
     else if (line.starts_with("model\t"))
       model = value;
+    else if (line.starts_with("CPU implementer")) // AArch64
+      vendor = value;
+    else if (line.starts_with("CPU variant"))
+      family = value;
+    else if (line.starts_with("CPU part"))
+      model = value;
     else if (line.starts_with("flags") || line.starts_with("Features"))
       for (const auto& word : words_of(value))
         if (word == "fma" || word.starts_with("avx") || word.starts_with("amx")

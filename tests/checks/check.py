@@ -537,8 +537,9 @@ def built_with_a_peer(root, file):
 
 
 def not_fuzzed(root):
-    """Sources that what is built for fuzzing may call, and that are not in it:
-    only a build with clang links the two, and tests/run makes none."""
+    """Sources whose headers the fuzz targets, or what they are linked with,
+    include, and that they are not linked with: clang alone links them, and
+    tests/run does not."""
     lists = root / "tests/fuzz/CMakeLists.txt"
     if not lists.exists():
         return []
@@ -548,16 +549,36 @@ def not_fuzzed(root):
               for pattern in globs for file in root.glob(pattern)}
     fuzzed |= set(re.search(r"foreach\(name\s([^)]*)\)", text)[1].split())
     uncalled = set(re.search(r"\n# Uncalled:([^)]*?)\n(?!#)", text)[1].split())
-    found = set()
-    for name in fuzzed:
+    uncalled.discard("#")
+    without = re.search(r"fuzz_sources EXCLUDE REGEX \"/targets/(\w+)", text)
+    targets = [str(file.relative_to(root).with_suffix(""))
+               for file in (root / "tests/fuzz/targets").glob("*.cpp")
+               if not without or file.stem != without[1]]
+    seen = set()
+    found = {}
+
+    def follow(name, by):
+        """A header without a source brings what it includes."""
+        if name in seen:
+            return
+        seen.add(name)
         for file in (root / f"{name}.cpp", root / f"{name}.hpp"):
             included = direct_includes(root, file)[0] if file.exists() else ()
             for header in included:
                 called = str(Path(header).with_suffix(""))
-                if (root / f"{called}.cpp").exists() and called not in fuzzed | uncalled:
-                    found.add(f"tests/fuzz/CMakeLists.txt lists {name}, and not "
-                              f"{called}, which it includes")
-    return sorted(found)
+                if called in fuzzed:
+                    continue
+                if (root / f"{called}.cpp").exists():
+                    found.setdefault(called, by)
+                else:
+                    follow(called, by)
+
+    for name in sorted([*fuzzed, *targets]):
+        follow(name, name)
+    return [f"tests/fuzz/CMakeLists.txt does not list {called}, which {by} includes"
+            for called, by in sorted(found.items()) if called not in uncalled
+            ] + [f"tests/fuzz/CMakeLists.txt: nothing includes {name}: Uncalled"
+                 for name in sorted(uncalled - set(found))]
 
 
 def check_orphans(root, build):

@@ -272,14 +272,15 @@ class Orphans(Planted):
         entry, = check.compile_commands(self.build)
         self.assertEqual(entry["file"], str(self.root / "kernels/a.cpp"))
 
-    def test_what_a_fuzzed_source_includes_is_fuzzed(self):
+    def test_what_fuzz_targets_include_is_fuzzed(self):
         self.plant("tests/fuzz/CMakeLists.txt",
                    'file(GLOB product\n  "${PROJECT_SOURCE_DIR}/kernels/*.cpp")\n'
                    "# Uncalled: actors/types\n#   actors/more\n"
-                   "foreach(name actors/a\n        actors/b)\n")
+                   "foreach(name actors/a\n        actors/b)\n"
+                   'list(FILTER fuzz_sources EXCLUDE REGEX "/targets/apart\\\\.cpp$")\n')
         self.plant("kernels/k.cpp", "")
         self.plant("kernels/k.hpp", "")
-        for name in ("types", "more", "b", "forgotten"):
+        for name in ("types", "more", "b", "forgotten", "passed_on", "asked"):
             self.plant(f"actors/{name}.cpp", "")
             self.plant(f"actors/{name}.hpp", "")
         self.plant("actors/header_only.hpp", "")
@@ -287,11 +288,20 @@ class Orphans(Planted):
             f'#include "{name}.hpp"\n' for name in (
                 "kernels/k", "actors/types", "actors/more", "actors/b",
                 "actors/header_only")))
+        self.plant("tests/fuzz/targets/apart.cpp",
+                   '#include "actors/forgotten.hpp"\n')
         self.assertEqual(check.not_fuzzed(self.root), [])
         self.plant("actors/b.hpp", '#include "actors/forgotten.hpp"\n')
-        self.assertEqual(check.not_fuzzed(self.root),
-                         ["tests/fuzz/CMakeLists.txt lists actors/b, and not "
-                          "actors/forgotten, which it includes"])
+        self.plant("actors/header_only.hpp", '#include "actors/passed_on.hpp"\n')
+        self.plant("tests/fuzz/targets/target.cpp", '#include "actors/asked.hpp"\n')
+        self.plant("actors/a.cpp", '#include "actors/types.hpp"\n'
+                                   '#include "actors/header_only.hpp"\n')
+        said = "tests/fuzz/CMakeLists.txt does not list actors/"
+        self.assertEqual(check.not_fuzzed(self.root), [
+            f"{said}asked, which tests/fuzz/targets/target includes",
+            f"{said}forgotten, which actors/b includes",
+            f"{said}passed_on, which actors/a includes",
+            "tests/fuzz/CMakeLists.txt: nothing includes actors/more: Uncalled"])
 
 
 class Citations(Planted):

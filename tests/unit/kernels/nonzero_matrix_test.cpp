@@ -54,8 +54,8 @@ void under_every_isa(F f) {
     }
 }
 
-constexpr BreakEven left_out = {1, 1, 1};
-constexpr BreakEven multiplied = {-1, -1, -1};
+constexpr BreakEven left_out = {1, 1, 1, 1};
+constexpr BreakEven multiplied = {-1, -1, -1, -1};
 
 enum class Product { plain, transposed_a, transposed_b };
 

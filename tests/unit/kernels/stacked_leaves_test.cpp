@@ -167,8 +167,8 @@ BOOST_AUTO_TEST_CASE(sums_of_leaves_go_up_the_tree) {
 }
 
 BOOST_AUTO_TEST_CASE(products_of_leaves_are_those_of_each_summed) {
-  constexpr BreakEven left_out = {1, 1, 1};
-  constexpr BreakEven multiplied = {-1, -1, -1};
+  constexpr BreakEven left_out = {1, 1, 1, 1};
+  constexpr BreakEven multiplied = {-1, -1, -1, -1};
   under_every_isa([&] {
     for (const auto& rows : some_rows)
       for (const auto& rates : {left_out, multiplied})
