@@ -18,7 +18,7 @@ constexpr size_t rows = 128;
 constexpr size_t columns = 256;
 constexpr size_t n = 512;
 
-constexpr StackedLeaf halves[] = {{rows / 2, 0, 0}, {rows / 2, 1, 0}};
+constexpr StackedLeaf halves[] = {{rows / 2, 0, 0}, {rows / 2, 1, 1}};
 
 constexpr BreakEven always_left_out = {1, 1, 1, 1};
 constexpr BreakEven never_left_out = {-1, -1, -1, -1};
