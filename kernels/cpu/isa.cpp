@@ -22,6 +22,19 @@ std::atomic<Isa>& selected() {
   return isa;
 }
 
+bool is_before_ice_lake() {
+#if defined(__x86_64__)
+  return has_isa(Isa::avx512) && !__builtin_cpu_supports("avx512vbmi2");
+#else
+  return false;
+#endif
+}
+
+std::atomic<bool>& four_a_cycle() {
+  static std::atomic<bool> four = is_before_ice_lake();
+  return four;
+}
+
 /// Denormals are kept: flushing would make bits depend on the thread.
 void keep_denormals() {
 #if defined(__x86_64__)
@@ -75,6 +88,14 @@ Isa selected_isa() {
 
 void select_loops(Isa isa) {
   selected().store(isa, std::memory_order_relaxed);
+}
+
+bool issues_four() {
+  return four_a_cycle().load(std::memory_order_relaxed);
+}
+
+void assume_issues_four(bool four) {
+  four_a_cycle().store(four, std::memory_order_relaxed);
 }
 
 const char* name_of(Isa isa) {

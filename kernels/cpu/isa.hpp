@@ -24,6 +24,11 @@ const char* name_of(Isa isa);
 constexpr bool fuses(Isa isa) {
   return isa != Isa::sse4;
 }
+/// Tells whether this processor has AVX-512 and issues four operations a cycle,
+/// as Intel's before Ice Lake do: then tiles of products have other shapes.
+bool issues_four();
+/// Has products take the shapes of those, or of the others; the bits are equal.
+void assume_issues_four(bool four);
 /// Tells whether oneDNN computes in bfloat16 here, under the selected set.
 bool has_bfloat16();
 /// Pins oneDNN to the highest set unless select_isa came first; without it,

@@ -24,6 +24,11 @@
 // 2048x128x128. A turned a gains from 256 on: its lines, as long as a page or
 // two, meet in few sets of the caches (Xeon, AVX-512: 1536x384x2048 103 as they
 // lie, 138 packed; 2048x512x512 128 and 148).
+// Flat tiles, and more of b packed at once, on a processor that issues four
+// operations a cycle (Cascade Lake, operands by turns): 256x4096x4096 90 to
+// 105, 2048x256x512 110 to 123, with b turned 110 to 124, 2048x384x1536 with b
+// turned 97 to 110, 1024x1024x1024 97 to 106, 4096x4096x256 with a turned 95 to
+// 102, 2048x1536x384 106 to 102.
 
 namespace troupe::kernels {
 
@@ -33,6 +38,12 @@ constexpr size_t max_tiles = 288;     ///< with a's packed panels
 constexpr size_t block_tiles = 12;    ///< that meet a panel of b in turn
 constexpr size_t block_columns = 128; ///< of b packed at once
 constexpr size_t fetched_lines = 8;   ///< of b, ahead of use
+// Where a processor issues_four(): a tile of 14 rows and two vectors takes some
+// 51 operations for 28 multiplications, one of 6 and four 38 for 24; and what
+// the third cache has comes late.
+constexpr size_t flat_rows = 6;
+constexpr size_t block_elements = 128 << 10; ///< of b packed at once
+constexpr size_t min_depth_to_swap_flat = 512;
 
 // Limits between ways that give the same bits.
 constexpr size_t min_tiles_to_pack_b = 9;
@@ -40,6 +51,7 @@ constexpr size_t min_columns_to_pack_a = 640;
 constexpr size_t min_columns_to_pack_turned_a = 256;
 constexpr size_t min_tiles_to_pack_turned_a = 24;
 constexpr size_t max_depth_by_rows = 32;
+constexpr size_t many_columns = 1024;
 constexpr size_t max_elements_by_rows = 16 << 10; // of b
 
 struct MatrixScratch {
@@ -65,7 +77,9 @@ struct MatrixJob {
   size_t length = chain_length(k);
   const MatrixLoops& loops = matrix_loops();
   MatrixScratch& scratch = matrix_scratch();
+  bool may_be_flat = loops.lanes == 16 && issues_four();
 
+  size_t flat_vectors() const { return loops.wide[flat_rows]; }
   size_t a_stride() const { return a_turned ? m : k; }
   const float* a_at(size_t row, size_t place) const {
     return a_turned ? a + place * m + row : a + row * k + place;
@@ -103,12 +117,15 @@ public:
       row_(row),
       place_(place),
       depth_(std::min(job.length, job.k - place)),
-      tiling_(rows, loops_.rows) {
+      flat_(job.may_be_flat && !job.a_turned && job.n >= flat_width()
+            && depth_ > max_depth_by_rows
+            && rows >= min_tiles_to_pack_b * loops_.rows),
+      tiling_(rows, flat_ ? flat_rows : loops_.rows) {
     by_rows_ = tiling_.count > 1 && !job.b_turned && depth_ <= max_depth_by_rows
                && depth_ * job.n <= max_elements_by_rows;
     packs_b_ = !by_rows_
                && (job.b_turned || tiling_.count >= min_tiles_to_pack_b);
-    packs_a_ = !by_rows_ && tiling_.count > 1
+    packs_a_ = !by_rows_ && !flat_ && tiling_.count > 1
                && (job.a_turned
                      ? job.n >= min_columns_to_pack_turned_a
                          && tiling_.count >= min_tiles_to_pack_turned_a
@@ -116,7 +133,10 @@ public:
     // One or two rows of tiles are wide rather than copy b.
     const size_t wide = loops_.wide[tiling_.rows(0)];
     const bool all = wide == loops_.wide[tiling_.rows(tiling_.count - 1)];
-    widest_ = tiling_.count > 2 || !all ? 2 : wide;
+    widest_ = flat_ || (tiling_.count <= 2 && all) ? wide : 2;
+    block_ = block_columns;
+    if (flat_ || (job.may_be_flat && job.n >= many_columns))
+      block_ = block_elements / depth_ / flat_width() * flat_width();
     tile_.depth = depth_;
     tile_.c_stride = job.n;
     job.join(tile_, place);
@@ -134,9 +154,9 @@ public:
       reserve(job_.scratch.a,
               tiling_.count * max_chain_length * loops_.packed_rows);
     reserve(job_.scratch.b,
-            max_chain_length * (block_columns + max_vectors * loops_.lanes));
-    for (size_t j = 0; j < job_.n; j += block_columns) {
-      const auto columns = std::min(block_columns, job_.n - j);
+            depth_ * (std::min(block_, job_.n) + max_vectors * loops_.lanes));
+    for (size_t j = 0; j < job_.n; j += block_) {
+      const auto columns = std::min(block_, job_.n - j);
       if (packs_b_)
         pack_b(j, columns);
       for (size_t i = 0; i < tiling_.count; i += block_tiles) {
@@ -150,6 +170,8 @@ public:
 
 private:
   static constexpr size_t max_vectors = 16;
+
+  size_t flat_width() const { return job_.flat_vectors() * loops_.lanes; }
 
   void pack_a(size_t from, size_t to) {
     auto* panel = packed_a(from);
@@ -169,7 +191,7 @@ private:
     auto* to = job_.scratch.b.data();
     if (!job_.b_turned) {
       loops_.pack_columns(job_.b_at(place_, column), job_.n, columns, depth_,
-                          to);
+                          to, widest_);
       return;
     }
     for (size_t j = 0; j < columns;) {
@@ -271,7 +293,7 @@ private:
       return true;
     }
     if (i == from + 1) {
-      const auto next = column + j + (packs_b_ ? block_columns : width);
+      const auto next = column + j + (packs_b_ ? block_ : width);
       if (job_.b_turned || next >= job_.n)
         return false;
       tile_.soon = job_.b_at(place_, next);
@@ -302,11 +324,13 @@ private:
   size_t row_;
   size_t place_;
   size_t depth_;
+  bool flat_;
   Tiling tiling_;
   bool by_rows_;
   bool packs_a_;
   bool packs_b_;
   size_t widest_; ///< vectors of a tile
+  size_t block_;  ///< columns of b packed at once
   MatrixTile tile_ = {};
 };
 
@@ -374,7 +398,11 @@ bool better_swapped(const MatrixJob& job) {
 class Swapped {
 public:
   explicit Swapped(const MatrixJob& job)
-    : job_(job), loops_(job.loops), tiling_(job.n, loops_.rows) {
+    : job_(job),
+      loops_(job.loops),
+      flat_(job.may_be_flat && job.k >= min_depth_to_swap_flat
+            && job.m >= job.flat_vectors() * loops_.lanes),
+      tiling_(job.n, flat_ ? flat_rows : loops_.rows) {
     tile_.count = 1;
     tile_.a_stride = job.k;
     tile_.c = sums_;
@@ -385,6 +413,8 @@ public:
     for (size_t i = 0; i < job_.m; i += width_) {
       const auto left = job_.m - i;
       tile_.vectors = left > loops_.lanes ? 2 : 1;
+      if (flat_ && left >= job_.flat_vectors() * loops_.lanes)
+        tile_.vectors = job_.flat_vectors();
       width_ = tile_.vectors * loops_.lanes;
       tile_.b_stride = tile_.c_stride = tile_.soon_stride = width_;
       columns_ = std::min(width_, left);
@@ -429,6 +459,7 @@ private:
 
   const MatrixJob& job_;
   const MatrixLoops& loops_;
+  bool flat_;
   Tiling tiling_;
   size_t width_ = 0;
   size_t columns_ = 0; ///< that count

@@ -45,10 +45,11 @@ struct MatrixLoops {
   size_t packed_rows;        ///< elements from line to line of a packed a
   const unsigned char* wide; ///< [rows + 1]: vectors of the widest tile
   void (*tiles)(const MatrixTile& tile);
-  /// Columns of from [depth, stride] to panels [depth, two vectors] one after
-  /// the other; the last one has one vector if that is enough.
+  /// Columns of from [depth, stride] to panels [depth, `vectors` vectors] one
+  /// after the other, 2 or wide[…]; those that are left over to panels of two,
+  /// the last one of one if that is enough.
   void (*pack_columns)(const float* from, size_t stride, size_t columns,
-                       size_t depth, float* to);
+                       size_t depth, float* to, size_t vectors);
   /// Columns of from [depth, stride] to panels [depth, packed_rows]: `rows` to
   /// each, and one more to the first `longer`.
   void (*pack_rows)(const float* from, size_t stride, size_t rows,

@@ -1,5 +1,6 @@
 #include "kernels/cpu/nonzero_matrix.hpp"
 #include "kernels/cpu/sparse_loops.hpp"
+#include "tests/unit/kernels/every_isa.hpp"
 #include "tests/unit/kernels/tolerance.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -35,24 +36,6 @@ struct Extents {
 constexpr Extents extents[] = {{1, 1, 64},     {1, 300, 65},  {3, 7, 64},
                                {33, 97, 200},  {64, 193, 79}, {130, 95, 128},
                                {200, 784, 130}};
-
-struct Restore {
-  Isa kept = selected_isa();
-  ~Restore() { select_loops(kept); }
-};
-
-/// Runs `f` under every instruction set of this machine.
-template <class F>
-void under_every_isa(F f) {
-  Restore restore;
-  for (auto isa : every_isa)
-    if (has_isa(isa)) {
-      select_loops(isa);
-      BOOST_TEST_CONTEXT(name_of(isa)) {
-        f();
-      }
-    }
-}
 
 constexpr BreakEven left_out = {1, 1, 1, 1};
 constexpr BreakEven multiplied = {-1, -1, -1, -1};
@@ -99,7 +82,7 @@ void check_product(Product product, const Extents& at, double density,
 
 void check_products(Product product, const std::vector<double>& densities,
                     const std::vector<bool>& accumulate) {
-  under_every_isa([&] {
+  for_every_isa([&](Isa) {
     for (const auto& at : extents)
       for (double density : densities)
         for (bool added : accumulate)
@@ -123,7 +106,7 @@ BOOST_AUTO_TEST_CASE(transposed_products_follow_their_references) {
 }
 
 BOOST_AUTO_TEST_CASE(zeros_left_out_or_multiplied_give_the_same_bits) {
-  under_every_isa([] {
+  for_every_isa([](Isa) {
     for (const auto& [rows, columns, n] :
          {Extents{64, 193, 79}, Extents{5, 1100, 130}, Extents{200, 784, 65},
           Extents{70, 600, 600}, Extents{1, 1, 64}, Extents{64, 784, 200},
@@ -151,7 +134,7 @@ BOOST_AUTO_TEST_CASE(zeros_left_out_or_multiplied_give_the_same_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sum_that_underflows_leaves_no_negative_zero) {
-  under_every_isa([] {
+  for_every_isa([](Isa) {
     const std::vector<float> a = {1e-30f, 0.0f};
     const std::vector<float> b(2 * 64, -1e-30f);
     for (const auto& rates : {left_out, multiplied}) {
@@ -166,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_sum_that_underflows_leaves_no_negative_zero) {
 }
 
 BOOST_AUTO_TEST_CASE(the_machine_says_where_zeros_are_better_left_out) {
-  under_every_isa([] {
+  for_every_isa([](Isa) {
     const auto& rates = BreakEven::measured();
     for (double rate : {rates.plain, rates.transposed_a, rates.transposed_b})
       BOOST_TEST((rate > 0.0 && rate < 5.0), rate);
@@ -194,7 +177,7 @@ BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_earlier_matrices) {
 }
 
 BOOST_AUTO_TEST_CASE(dense_matrices_and_narrow_products_are_refused) {
-  under_every_isa([] {
+  for_every_isa([](Isa) {
     NonzeroMatrix sparse;
     const auto few = draw(1000 * 37, 0.38, 1);
     BOOST_TEST(sparse.take(few.data(), 1000, 37, 64, 0.4));
@@ -205,7 +188,7 @@ BOOST_AUTO_TEST_CASE(dense_matrices_and_narrow_products_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_a_number_is_not_zero) {
-  under_every_isa([] {
+  for_every_isa([](Isa) {
     std::vector<float> a(20, 0.0f);
     a[7] = not_a_number;
     a[18] = -0.0f;

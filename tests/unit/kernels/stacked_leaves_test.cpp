@@ -5,6 +5,7 @@
 #include "kernels/cpu/vector_loops.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/graph/models.hpp"
+#include "tests/unit/kernels/every_isa.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,6 +16,7 @@
 
 using namespace troupe;
 using namespace troupe::kernels;
+using namespace troupe::test;
 
 BOOST_AUTO_TEST_SUITE(stacked_leaves)
 
@@ -52,19 +54,6 @@ const std::vector<std::vector<uint32_t>> some_rows = {{5},
                                                       {7, 1, 9},
                                                       {64, 64, 64, 64},
                                                       {50, 49, 50, 49, 50}};
-
-template <class F>
-void under_every_isa(F f) {
-  const auto kept = selected_isa();
-  for (auto isa : every_isa)
-    if (has_isa(isa)) {
-      select_loops(isa);
-      BOOST_TEST_CONTEXT(name_of(isa)) {
-        f();
-      }
-    }
-  select_loops(kept);
-}
 
 /// What one leaf after another gives, summed along the tree.
 template <class Leaf>
@@ -169,7 +158,7 @@ BOOST_AUTO_TEST_CASE(sums_of_leaves_go_up_the_tree) {
 BOOST_AUTO_TEST_CASE(products_of_leaves_are_those_of_each_summed) {
   constexpr BreakEven left_out = {1, 1, 1, 1};
   constexpr BreakEven multiplied = {-1, -1, -1, -1};
-  under_every_isa([&] {
+  for_every_isa([&](Isa) {
     for (const auto& rows : some_rows)
       for (const auto& rates : {left_out, multiplied})
         for (size_t columns : {1, 37, 200})
