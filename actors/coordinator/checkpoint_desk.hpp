@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -31,6 +33,14 @@ public:
 
   /// A member of the epoch that begins computes in it.
   void computes_in(const std::string& numeric_class);
+  /// As CheckpointKeeper::numeric_classes(); resume(): of the coordinator
+  /// before.
+  const std::vector<std::string>& numeric_classes() const {
+    return keeper_.numeric_classes();
+  }
+  void resume(std::vector<std::string> numeric_classes) {
+    keeper_.resume(std::move(numeric_classes));
+  }
   /// So many steps are committed; asks if one is due. `at_once`: as
   /// CheckpointSchedule::due().
   void look(uint64_t committed, bool at_once);

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <string_view>
 
 namespace troupe {
 namespace {
@@ -126,14 +127,34 @@ void begin_without(const std::vector<DamagedCheckpoint>& damaged,
         "aside");
 }
 
-/// Of the steps that the job goes on from; empty: there are none, or they are
-/// of a program that did not say.
-std::string classes_of(const Job& job) {
-  if (job.beginning)
-    for (const auto& [name, value] : job.beginning->manifest().settings)
-      if (name == classes_setting)
-        return value;
-  return {};
+constexpr std::string_view between_classes = "; ";
+
+std::string listed(const std::vector<std::string>& classes) {
+  std::string out;
+  for (const auto& one : classes)
+    out += (out.empty() ? "" : std::string{between_classes}) + one;
+  return out;
+}
+
+/// Of the steps that the job goes on from; none: it begins anew. A checkpoint
+/// is anybody's: what is longer than such lists are is cut off.
+std::vector<std::string> classes_of(const Job& job) {
+  constexpr size_t longest = 2000;
+  if (!job.beginning)
+    return {};
+  std::vector<std::string> out;
+  for (const auto& [name, value] : job.beginning->manifest().settings)
+    if (name == classes_setting)
+      for (auto rest = std::string_view{value}.substr(0, longest);
+           !rest.empty();) {
+        const auto end = std::min(rest.find(between_classes), rest.size());
+        if (end > 0)
+          out.emplace_back(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + between_classes.size(), rest.size()));
+      }
+  if (out.empty())
+    out.emplace_back(CheckpointKeeper::unknown_class);
+  return out;
 }
 
 /// One in it would be of no use to whoever names the folder.
@@ -200,7 +221,8 @@ CheckpointStart start_checkpoints(const CheckpointOptions& options,
     start.resume_from = newest->folder();
     start.notes.push_back("resumed from " + newest->folder() + ", step "
                           + std::to_string(newest->manifest().step)
-                          + ", written " + newest->manifest().written_at);
+                          + ", written "
+                          + shown_text(newest->manifest().written_at));
   } else if (!restarted && options.initial.empty()) {
     start.notes.push_back(
       "--resume: no " + std::string{start.damaged.empty() ? "" : "whole "}
@@ -286,22 +308,23 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
 }
 
 std::string CheckpointKeeper::computes_in(const std::string& numeric_class) {
-  const auto listed = "; " + numeric_classes_ + "; ";
-  if (listed.find("; " + numeric_class + "; ") != std::string::npos)
+  if (std::ranges::find(numeric_classes_, numeric_class)
+      != numeric_classes_.end())
     return {};
   const auto before = numeric_classes_;
-  numeric_classes_ += (before.empty() ? "" : "; ") + numeric_class;
-  if (before.empty() || before != classes_of(*job_)) // this run mixes classes
+  numeric_classes_.push_back(numeric_class);
+  if (before.empty() || before.back() == unknown_class
+      || before != classes_of(*job_)) // this run mixes classes
     return {};
   return "note: goes on in the numeric class " + numeric_class
-         + " from steps that were computed in " + shown_text(before)
+         + " from steps that were computed in " + shown_text(listed(before))
          + ": the weights will not be those of a run in one class";
 }
 
-CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
-                                          const Consistency& period,
-                                          const std::string& cause,
-                                          const std::string& numeric_classes) {
+CheckpointOutcome
+CheckpointKeeper::write(const Snapshot& snapshot, const Consistency& period,
+                        const std::string& cause,
+                        const std::vector<std::string>& numeric_classes) {
   const auto begin = Clock::now();
   CheckpointToWrite out;
   auto& manifest = out.manifest;
@@ -309,7 +332,7 @@ CheckpointOutcome CheckpointKeeper::write(const Snapshot& snapshot,
   manifest.cause = cause;
   describe_checkpoint(*job_, fingerprint_, manifest);
   if (!numeric_classes.empty())
-    manifest.settings.emplace_back(classes_setting, numeric_classes);
+    manifest.settings.emplace_back(classes_setting, listed(numeric_classes));
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
   Joined joined;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -84,15 +85,22 @@ public:
   /// the user where the steps that the run goes on from were computed in
   /// others.
   std::string computes_in(const std::string& numeric_class);
-  /// In which the steps up to now were computed, with "; " in between; of runs
-  /// before where their checkpoint says so.
-  const std::string& numeric_classes() const { return numeric_classes_; }
+  /// In which the steps up to now were computed, the newest last; those of runs
+  /// before where their checkpoint says so, else `unknown_class` for them.
+  const std::vector<std::string>& numeric_classes() const {
+    return numeric_classes_;
+  }
+  /// As the coordinator before had them.
+  void resume(std::vector<std::string> numeric_classes) {
+    numeric_classes_ = std::move(numeric_classes);
+  }
+  static constexpr const char* unknown_class = "unknown";
 
   /// Writes a snapshot of steps that were computed in those classes, then
   /// removes what is too old.
   CheckpointOutcome write(const Snapshot& snapshot, const Consistency& period,
                           const std::string& cause,
-                          const std::string& numeric_classes);
+                          const std::vector<std::string>& numeric_classes);
   /// Takes note of it. Returns a line for the user where there is something
   /// new to say.
   std::string took(const CheckpointOutcome& outcome);
@@ -108,7 +116,7 @@ private:
   CheckpointSchedule schedule_;
   MetricRegistry& registry_;
   CheckpointFolder folder_; ///< of write()
-  std::string numeric_classes_;
+  std::vector<std::string> numeric_classes_;
   uint64_t written_ = 0;
   std::optional<CheckpointOutcome> newest_;
   std::string last_failure_; ///< that the user was told of; empty: none lasts

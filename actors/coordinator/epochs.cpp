@@ -96,12 +96,9 @@ void CoordinatorState::announce(const Activate& message) {
       metrics_.registry.counter(metrics::recoveries_total, {{"kind", kind}})
         .add();
   }
-  for (const auto& [role, present] : present_) {
-    if (!present.numeric_class.empty())
-      checkpoints_.computes_in(present.numeric_class);
+  for (const auto& [role, present] : present_)
     if (is_member_kind(role.kind))
       self_->send(present.actor, message);
-  }
   evaluator_.tell(self_, *job_, fence_, present_);
   checkpoints_.ask_again(steps_);
   faults_.whole(epoch_plan_.whole(present_roles(), message.version));

@@ -213,11 +213,17 @@ std::string CoordinatorState::misfit(const Join& join) {
                              return one.first.kind == RoleKind::worker
                                     || has_model_part(one.first.kind);
                            });
-  if (probes_.empty() || is_first) // whoever was before it has left
-    probes_ = {{join.numeric_class, join.probe}};
   // Who comes first decides the bits of such a job in any case.
   const bool mixes = job_->options.synchronisation == Synchronisation::async
                      && !job_->plan.dense_reduced;
+  const auto& until_now = checkpoints_.numeric_classes();
+  if (probes_.empty() && begun_ && !mixes && !until_now.empty()
+      && until_now.back() != join.numeric_class)
+    return "computes in the numeric class " + join.numeric_class
+           + ", and the job's workers until now in " + until_now.back()
+           + ": use machines of one class, or pin --isa";
+  if (probes_.empty() || is_first) // whoever was before it has left
+    probes_ = {{join.numeric_class, join.probe}};
   if (mixes && std::ranges::none_of(present_, [&](const auto& one) {
         return one.second.numeric_class == join.numeric_class;
       }))

@@ -55,6 +55,7 @@ void CoordinatorState::resume(const JobHistory& past) {
                   past.counts.ranks_left_out);
   metrics_.recomputed_so_far(past.counts.leaves_recomputed);
   record_.resume(past);
+  checkpoints_.resume(past.numeric_classes);
   if (async_) {
     leases_.bound(past.consistency);
     leases_.resume(steps_, past.counts.samples);
@@ -96,6 +97,10 @@ void CoordinatorState::write_down(Activate message, bool undone,
   row.epoch = message.fence.epoch;
   row.version = async_ ? steps_ : message.version;
   row.rollback = message.rollback || undone;
+  for (const auto& [role, present] : present_)
+    if (!present.numeric_class.empty())
+      checkpoints_.computes_in(present.numeric_class);
+  row.numeric_classes = checkpoints_.numeric_classes();
   for (const auto& [role, present] : present_)
     if (is_member_kind(role.kind))
       row.members[role] = present.incarnation;

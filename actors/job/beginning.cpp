@@ -7,6 +7,7 @@
 #include "actors/job/stage_mesh.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "kernels/files/shown_text.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 
 #include <algorithm>
@@ -204,8 +205,8 @@ std::string differences(const CheckpointFacts& of_job,
   for (const auto& [name, value] : of_job)
     for (const auto& [known, then] : of_checkpoint)
       if (known == name && then != value)
-        out += (out.empty() ? "--" : ", --") + name + ' ' + value + " (" + then
-               + " in the checkpoint)";
+        out += (out.empty() ? "--" : ", --") + name + ' ' + value + " ("
+               + shown_text(then) + " in the checkpoint)";
   return out;
 }
 

@@ -59,6 +59,8 @@ void read_epoch(const StrictBody& body, JobHistory& history) {
   if (history.consistency.updates < history.consistency.step)
     throw InputError("its period has had fewer updates than steps");
   history.period_epoch = body.at("period_epoch");
+  history.numeric_classes = body.value("numeric_classes",
+                                       std::vector<std::string>{});
   if (body.at("rollback").get<bool>())
     history.steps = steps_in(body, "version");
 }

@@ -39,9 +39,10 @@ struct JobHistory {
   std::vector<std::vector<uint32_t>> chains;
   std::vector<std::vector<uint32_t>> wanted;
   Consistency consistency;
-  uint64_t period_epoch = 0; ///< the first of the period
-  std::set<RoleId> joined;   ///< beyond the plan
-  std::set<RoleId> left;     ///< for good
+  uint64_t period_epoch = 0;                ///< the first of the period
+  std::vector<std::string> numeric_classes; ///< EpochRow's
+  std::set<RoleId> joined;                  ///< beyond the plan
+  std::set<RoleId> left;                    ///< for good
 
   uint64_t steps = 0; ///< known to be committed: there may be more
   RunCounts counts;

@@ -91,6 +91,8 @@ void JobJournal::epoch(const EpochRow& row, std::function<void()> synced) {
             {"reason", row.reason}};
   if (row.wanted != row.chains)
     body["wanted"] = row.wanted;
+  if (!row.numeric_classes.empty())
+    body["numeric_classes"] = row.numeric_classes;
   write("epoch", body, std::move(synced));
 }
 

@@ -26,6 +26,8 @@ struct EpochRow {
   std::vector<std::vector<uint32_t>> wanted;
   Consistency consistency;
   uint64_t period_epoch = 0;
+  /// In which steps are computed up to this epoch's, the newest last.
+  std::vector<std::string> numeric_classes;
   std::string reason; ///< of this epoch, and of where it begins; for people
 };
 

@@ -6,6 +6,7 @@ says who, and waits for the next one from the last one on."""
 # came one after the other were given up half a minute after the first.
 # ctest: TIMEOUT 600
 
+import glob
 import hashlib
 import json
 import os
@@ -48,9 +49,9 @@ class ByHandAgain(OwnFolder):
                     self.certificates, "--summary", self.path("summary.json"),
                     *JOB, *length, *job, *arguments)
 
-    def member(self, role, address):
+    def member(self, role, address, *arguments):
         return Role(self.addCleanup, role, "--coordinator", address,
-                    "--certificates", self.certificates)
+                    "--certificates", self.certificates, *arguments)
 
     def check(self, kinds):
         with open(self.path("summary.json")) as file:
@@ -182,6 +183,38 @@ class ByHandAgain(OwnFolder):
         self.assertEqual(summary["weights_sha256"],
                          self.expected["weights_sha256"])
         self.assertEqual(summary["steps_rolled_back"], 0)
+
+    def test_a_coordinator_that_is_started_again_knows_the_numeric_class(self):
+        """It took whoever came first, and steps of two classes were one run."""
+        if " fma " not in open("/proc/cpuinfo").read():
+            self.skipTest("this processor has no fused multiply-add")
+        saved = ["--checkpoint-dir", self.path("saved")]
+        first = self.coordinator(*saved)
+        address = first.address()
+        members = [self.member(name, address) for name in MEMBERS]
+        self.kill_once_begun(first, first)
+        for member in members[1:]:
+            member.process.kill()
+            member.process.wait()
+        again = self.coordinator(*saved)
+        line = ("computes in the numeric class SSE float32, and the job's "
+                "workers until now in FMA float32: use machines of one class, "
+                "or pin --isa")
+        self.assertEqual(
+            self.member("worker:1", address, "--isa", "sse4").finish(1),
+            f"troupe: worker:1: cannot take part: {line}\n")
+        members[1:] = [self.member(name, address) for name in MEMBERS[1:]]
+        again.finish()
+        for member in members:
+            member.finish(0, 10)
+        with open(self.path("summary.json")) as file:
+            self.assertEqual(json.load(file)["weights_sha256"],
+                             self.expected["weights_sha256"])
+        (manifest,) = glob.glob(self.path("saved") + "/*/manifest.json")
+        with open(manifest) as file:
+            self.assertEqual(json.load(file)["checkpoint"]["settings"]
+                             ["numeric-classes"],
+                             "FMA float32")
 
     def test_what_a_job_that_was_killed_kept_goes_with_the_next_one(self):
         """It stayed in the host's memory for good."""

@@ -7,6 +7,7 @@ taken."""
 import gzip
 import json
 import os
+import re
 import resource
 import shutil
 import sqlite3
@@ -164,6 +165,21 @@ class HostileFiles(OwnFolder):
         answer = troupe("checkpoint", "ls", self.kept)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.plain(answer.stdout.decode())
+
+    def test_what_a_run_goes_on_from_steers_no_terminal(self):
+        def dress(manifest):
+            manifest["written_at"] = ESCAPE
+            manifest["settings"]["lr"] = ESCAPE
+            manifest["settings"]["numeric-classes"] = ESCAPE + "; " + 5000 * "x"
+
+        self.rewrite(self.checkpoint(*DIGITS), dress)
+        answer = self.resume(*DIGITS)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        said = answer.stdout.decode()
+        self.plain(said)
+        self.assertIn("goes on with --lr", said)
+        line, = re.findall("goes on in the numeric class .*", said)
+        self.assertLess(len(line), 2500)
 
     def plain(self, text):
         self.assertEqual([c for c in text if c in ESCAPE

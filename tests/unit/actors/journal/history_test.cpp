@@ -38,6 +38,7 @@ struct Bench {
     out.consistency.step = 50;
     out.consistency.updates = 60;
     out.period_epoch = 5;
+    out.numeric_classes = {"A", "B"};
     return out;
   }
   JobHistory history() const { return read_history(kept->events); }
@@ -74,6 +75,7 @@ BOOST_AUTO_TEST_CASE(the_newest_epoch_is_read_as_it_was_written) {
   BOOST_TEST((read.wanted == expected.wanted));
   BOOST_TEST((read.consistency == expected.consistency));
   BOOST_TEST(read.period_epoch == 5u);
+  BOOST_TEST(read.numeric_classes == (std::vector<std::string>{"A", "B"}));
   BOOST_TEST(!read.over);
 }
 
