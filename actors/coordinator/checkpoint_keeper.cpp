@@ -308,13 +308,16 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job,
 }
 
 std::string CheckpointKeeper::computes_in(const std::string& numeric_class) {
-  if (std::ranges::find(numeric_classes_, numeric_class)
-      != numeric_classes_.end())
-    return {};
   const auto before = numeric_classes_;
+  const auto known = std::ranges::find(numeric_classes_, numeric_class);
+  const bool again = known != numeric_classes_.end();
+  if (again)
+    numeric_classes_.erase(known);
   numeric_classes_.push_back(numeric_class);
+  const bool mixes = job_->options.synchronisation == Synchronisation::async;
   if (before.empty() || before.back() == unknown_class
-      || before != classes_of(*job_)) // this run mixes classes
+      || before.back() == numeric_class || (again && mixes)
+      || before != classes_of(*job_)) // this run mixes them
     return {};
   return "note: goes on in the numeric class " + numeric_class
          + " from steps that were computed in " + shown_text(listed(before))

@@ -198,6 +198,15 @@ void CoordinatorState::turn_away(const Join& join, const std::string& why) {
     fail(to_string(join.role) + ' ' + why);
 }
 
+/// What a user can do about two classes; `name`: of one of them.
+std::string advice_on_class(const std::string& name) {
+  return name.starts_with("PJRT")
+           ? "give all the same plugin and flags for it (XLA_FLAGS, "
+             "LIBTPU_INIT_ARGS)"
+         : name.starts_with("CUDA") ? "use GPUs of one kind, and one CUDA"
+                                    : "use machines of one class, or pin --isa";
+}
+
 /// Why it may not join any more, or its steps would be others than those of the
 /// rest (PROTOCOL 21); empty: it may.
 std::string CoordinatorState::misfit(const Join& join) {
@@ -220,8 +229,8 @@ std::string CoordinatorState::misfit(const Join& join) {
   if (probes_.empty() && begun_ && !mixes && !until_now.empty()
       && until_now.back() != join.numeric_class)
     return "computes in the numeric class " + join.numeric_class
-           + ", and the job's workers until now in " + until_now.back()
-           + ": use machines of one class, or pin --isa";
+           + ", and the job's workers until now in " + until_now.back() + ": "
+           + advice_on_class(until_now.back());
   if (probes_.empty() || is_first) // whoever was before it has left
     probes_ = {{join.numeric_class, join.probe}};
   if (mixes && std::ranges::none_of(present_, [&](const auto& one) {
@@ -231,8 +240,8 @@ std::string CoordinatorState::misfit(const Join& join) {
   const auto known = probes_.find(join.numeric_class);
   if (known == probes_.end())
     return "computes in the numeric class " + join.numeric_class
-           + ", and the workers before it in " + probes_.begin()->first
-           + ": use machines of one class, or pin --isa";
+           + ", and the workers before it in " + probes_.begin()->first + ": "
+           + advice_on_class(probes_.begin()->first);
   if (known->second == join.probe)
     return {};
   return "gets other bits than the workers before it, though all are of the "

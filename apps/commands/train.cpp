@@ -1,3 +1,4 @@
+#include "actors/job/stage_mesh.hpp"
 #include "actors/process/stop_status.hpp"
 #include "actors/replica/link_groups.hpp"
 #include "apps/process/chrome_trace.hpp"
@@ -12,6 +13,7 @@
 #include "apps/tensorboard/event_log.hpp"
 #include "apps/terminal/shell_word.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/cpu/device.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/folder_lock.hpp"
 
@@ -41,8 +43,11 @@ void check_machine(const Settings& settings, bool elsewhere) {
   const auto needs = needs_of_run(job, settings.standby);
   require_allowed(needs);
   require_memory_files(job.plan);
-  if (!settings.leads) // others have roles, too
+  if (!settings.leads) { // others have roles, too
     require_memory(job);
+    if (on_processors(job.options))
+      kernels::require_on_cpu(job.precision());
+  }
   require_address_space(needs);
 }
 

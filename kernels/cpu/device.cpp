@@ -50,11 +50,15 @@ private:
 
 } // namespace
 
-std::unique_ptr<Device> make_cpu_device(Precision precision) {
-  pin_unless_selected();
+void require_on_cpu(Precision precision) {
   if (precision == Precision::bfloat16 && !has_bfloat16())
     throw InputError("--precision bfloat16: this processor (or --isa) lacks "
                      "avx512_bf16; use float32");
+}
+
+std::unique_ptr<Device> make_cpu_device(Precision precision) {
+  pin_unless_selected();
+  require_on_cpu(precision);
   return std::make_unique<CpuDevice>(precision);
 }
 

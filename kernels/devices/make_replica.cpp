@@ -173,7 +173,7 @@ std::string numeric_class(DeviceId device, Precision precision) {
   const auto isa = kernels::selected_isa();
   if (rounded) // sums and rounding are oneDNN's
     return std::string{"bfloat16 ("} + kernels::name_of(isa) + ", "
-           + library_versions() + ')';
+           + kernels::onednn_version() + ')';
   return kernels::fuses(isa) ? "FMA float32" : "SSE float32";
 }
 

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <sstream>
@@ -28,14 +29,15 @@ bool read_at(const InputFile& file, uint64_t offset, T& out) {
          == sizeof out;
 }
 
-/// Where the last segment ends that the loader would map; 0: unknown.
-uint64_t end_of_segments(const InputFile& file) {
+/// Where the last segment ends that the loader would map. Nullopt: it is no
+/// library of such a machine.
+std::optional<uint64_t> end_of_segments(const InputFile& file) {
   Elf64_Ehdr header;
   if (!read_at(file, 0, header)
       || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0
       || header.e_ident[EI_CLASS] != ELFCLASS64
       || header.e_phentsize != sizeof(Elf64_Phdr))
-    return 0;
+    return std::nullopt;
   uint64_t end = 0;
   for (uint64_t i = 0; i < header.e_phnum; ++i) {
     const auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
@@ -141,10 +143,13 @@ std::string plugin_file_mistake(const std::string& file) {
     return "is no file; name a PJRT plugin, such as pjrt:/path/libtpu.so";
   const InputFile plugin{file};
   const auto end = end_of_segments(plugin);
-  if (end <= plugin.size())
+  if (!end)
+    return "is no shared library; name a PJRT plugin, such as "
+           "pjrt:/path/libtpu.so";
+  if (*end <= plugin.size())
     return {};
   return "cannot be loaded: it has " + std::to_string(plugin.size()) + " of "
-         + std::to_string(end) + " bytes, and was cut short; copy it anew";
+         + std::to_string(*end) + " bytes, and was cut short; copy it anew";
 }
 
 std::string compiler_name(const std::string& file,

@@ -312,7 +312,12 @@ BOOST_AUTO_TEST_CASE(who_goes_on_in_another_numeric_class_is_told) {
   BOOST_TEST(other.computes_in("B") == "");
   BOOST_TEST(other.computes_in("A") == "");
   const auto in_both = written(other, 3);
-  BOOST_TEST(keeper_at(in_both).numeric_classes() == (Classes{"A", "B"}));
+  auto back = keeper_at(in_both);
+  BOOST_TEST(back.numeric_classes() == (Classes{"B", "A"}));
+  BOOST_TEST(back.computes_in("A") == "");
+  auto forth = keeper_at(in_both);
+  BOOST_TEST(forth.computes_in("B").find("computed in B; A: ")
+             != std::string::npos);
   // The coordinator that follows one which has said so.
   auto next = keeper_at(in_one);
   next.resume({"A", "B"});
