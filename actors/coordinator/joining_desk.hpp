@@ -28,7 +28,7 @@ public:
     names_.expect(std::move(roles), until_ms);
   }
   void ask(const Hello& hello, const caf::strong_actor_ptr& sender,
-           Promise promise, uint64_t now_ms) {
+           const Promise& promise, uint64_t now_ms) {
     auto since_ms = now_ms;
     std::erase_if(waiting_, [&](const Asked& x) {
       if (x.sender != sender)
@@ -36,7 +36,7 @@ public:
       since_ms = x.since_ms; // it asks again
       return true;
     });
-    waiting_.push_back({hello, sender, std::move(promise), since_ms});
+    waiting_.push_back({hello, sender, promise, since_ms});
   }
   /// Answers whom it can. `heard(role)`: when it gave its last sign of life;
   /// `admit(role)`: what a role is told whose name is free.

@@ -16,10 +16,11 @@ class LeaveDesk {
 public:
   using Promise = caf::typed_response_promise<Note>;
 
-  void ask(const LeaveRequest& request, Promise promise, uint64_t now_ms) {
+  void ask(const LeaveRequest& request, const Promise& promise,
+           uint64_t now_ms) {
     book_.ask(request.role, request.why, now_ms);
     answer(request.role, {"asked again"});
-    asked_[request.role] = std::move(promise);
+    asked_[request.role] = promise;
   }
   /// It died, or was left out.
   void forget(RoleId role) {

@@ -67,17 +67,12 @@ std::string processor_name() {
     if (colon == std::string::npos)
       continue;
     const auto value = line.substr(colon + 2);
-    if (line.starts_with("vendor_id"))
+    // x86-64's words, and AArch64's
+    if (line.starts_with("vendor_id") || line.starts_with("CPU implementer"))
       vendor = value;
-    else if (line.starts_with("cpu family"))
+    else if (line.starts_with("cpu family") || line.starts_with("CPU variant"))
       family = value;
-    else if (line.starts_with("model\t"))
-      model = value;
-    else if (line.starts_with("CPU implementer")) // AArch64
-      vendor = value;
-    else if (line.starts_with("CPU variant"))
-      family = value;
-    else if (line.starts_with("CPU part"))
+    else if (line.starts_with("model\t") || line.starts_with("CPU part"))
       model = value;
     else if (line.starts_with("flags") || line.starts_with("Features"))
       for (const auto& word : words_of(value))
