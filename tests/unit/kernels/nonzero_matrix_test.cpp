@@ -151,7 +151,8 @@ BOOST_AUTO_TEST_CASE(a_sum_that_underflows_leaves_no_negative_zero) {
 BOOST_AUTO_TEST_CASE(the_machine_says_where_zeros_are_better_left_out) {
   for_every_isa([](Isa) {
     const auto& rates = BreakEven::measured();
-    for (double rate : {rates.plain, rates.transposed_a, rates.transposed_b})
+    for (double rate :
+         {rates.plain, rates.transposed_a, rates.transposed_b, rates.leaves})
       BOOST_TEST((rate > 0.0 && rate < 5.0), rate);
     BOOST_TEST(&BreakEven::measured() == &rates);
   });
