@@ -4,6 +4,7 @@
 #include "actors/certificates/revocations.hpp"
 #include "actors/sockets/descriptor.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/rest_of.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -62,7 +63,7 @@ std::optional<Petition> petition_of(const std::string& text) {
     return std::nullopt;
   out.kind = static_cast<Petition::Kind>(found - kinds.begin());
   out.name = *member;
-  out.request = std::string{std::istreambuf_iterator<char>{lines}, {}};
+  out.request = rest_of(lines);
   if (!is_whole(out.request))
     return std::nullopt; // the last line was one of the fields
   out.request.resize(out.request.size() - last_line.size());

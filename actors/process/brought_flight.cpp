@@ -3,10 +3,10 @@
 #include "actors/process/base64.hpp"
 #include "actors/process/flight_recorder.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/rest_of.hpp"
 #include "kernels/files/packed_bytes.hpp"
 
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 namespace troupe {
@@ -19,8 +19,8 @@ constexpr size_t most_bytes = size_t{4} << 20;
 
 std::string text_of_flight(const std::string& path) {
   std::ifstream file{path, std::ios::binary};
-  const std::string bytes{std::istreambuf_iterator<char>{file}, {}};
-  if (!file || bytes.empty() || bytes.size() > most_bytes)
+  const auto bytes = rest_of(file);
+  if (file.bad() || bytes.empty() || bytes.size() > most_bytes)
     throw InputError("flight recorder " + path + ": cannot be read");
   return in_base64(packed(bytes));
 }

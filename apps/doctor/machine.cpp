@@ -8,6 +8,7 @@
 #include "apps/process/process_limits.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/rest_of.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/output_trial.hpp"
@@ -316,8 +317,7 @@ Finding certificates(const Settings& settings) {
       continue;
     const auto name = entry.path().filename().string();
     std::ifstream one{entry.path()};
-    auto certificate =
-      certificate_in({std::istreambuf_iterator<char>{one}, {}});
+    auto certificate = certificate_in(rest_of(one));
     if (!certificate)
       return {Kind::wrong, "--certificates",
               shown_text(entry.path().string()) + " is no certificate", ""};

@@ -8,6 +8,7 @@
 #include "actors/wire/version.hpp"
 #include "apps/launch/trial_door.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/base/rest_of.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 
@@ -268,8 +269,7 @@ std::shared_ptr<const std::string> Cluster::program() {
   const std::lock_guard guard{mutex_};
   if (!bytes_) {
     std::ifstream file{"/proc/self/exe", std::ios::binary};
-    bytes_ = std::make_shared<const std::string>(
-      std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
+    bytes_ = std::make_shared<const std::string>(rest_of(file));
   }
   return bytes_;
 }

@@ -1,6 +1,7 @@
 #include "apps/process/role_processes.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/base/rest_of.hpp"
 
 #include <poll.h>
 #include <sys/stat.h>
@@ -14,7 +15,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 std::string text_of(const fs::path& path) {
   std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
+  return rest_of(file);
 }
 
 /// State and parent of a process, from behind its name in /proc/PID/stat.
@@ -149,13 +149,16 @@ RoleProcesses::Holdings RoleProcesses::count() const {
   const auto add = [&](int pid) {
     ++out.processes;
     std::error_code gone;
-    for (const auto& entry :
-         fs::directory_iterator{"/proc/" + std::to_string(pid) + "/fd", gone}) {
+    for (fs::directory_iterator
+           entry{"/proc/" + std::to_string(pid) + "/fd", gone},
+         end;
+         !gone && entry != end; entry.increment(gone)) {
       struct stat file {};
-      const auto target = fs::read_symlink(entry.path(), gone).string();
+      std::error_code closed;
+      const auto target = fs::read_symlink(entry->path(), closed).string();
       ++(target.starts_with("socket:") ? out.sockets : out.descriptors);
       if (target.starts_with("/memfd:")
-          && stat(entry.path().c_str(), &file) == 0)
+          && stat(entry->path().c_str(), &file) == 0)
         files.insert(std::to_string(file.st_ino));
     }
   };

@@ -1,6 +1,7 @@
 #include "apps/process/run_folder.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/base/rest_of.hpp"
 #include "kernels/files/output_trial.hpp"
 
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -176,8 +176,7 @@ void RunFolder::remember() {
     if (::lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode))
       continue;
     std::ifstream file{path, std::ios::binary};
-    kept_[path] = {{std::istreambuf_iterator<char>{file}, {}},
-                   about.st_mode & 07777};
+    kept_[path] = {rest_of(file), about.st_mode & 07777};
   }
 }
 

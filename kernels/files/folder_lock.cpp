@@ -1,5 +1,6 @@
 #include "kernels/files/folder_lock.hpp"
 
+#include "kernels/base/rest_of.hpp"
 #include "kernels/files/file_error.hpp"
 
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace troupe {
@@ -37,7 +37,7 @@ int holder_in(const std::string& line, ino_t inode) {
 std::string command_of(int pid) {
   constexpr size_t most = 80;
   std::ifstream file{"/proc/" + std::to_string(pid) + "/cmdline"};
-  std::string text{std::istreambuf_iterator<char>{file}, {}};
+  auto text = rest_of(file);
   std::replace_if(
     text.begin(), text.end(),
     [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');

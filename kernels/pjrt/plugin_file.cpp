@@ -1,5 +1,6 @@
 #include "kernels/pjrt/plugin_file.hpp"
 
+#include "kernels/base/rest_of.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 
@@ -95,7 +96,7 @@ std::string compiler_flags() {
     std::string text = value != nullptr ? value : "";
     if (!text.empty() && text.front() != '-') { // a file has them
       std::ifstream file{text};
-      text.assign(std::istreambuf_iterator<char>{file}, {});
+      text = rest_of(file);
     }
     for (const auto& word : words_of(text))
       if (!word.starts_with("--xla_dump")
