@@ -6,9 +6,11 @@
 #include "tests/unit/kernels/drawn_problem.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <linux/elf.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -61,6 +63,14 @@ BOOST_AUTO_TEST_CASE(files_that_are_no_plugins_are_refused_by_name) {
                      / ("no_library_" + std::to_string(getpid())))
                       .string();
   std::ofstream{file} << "text\n";
+  check_refused(file, "is no shared library");
+  // A header alone, of a machine's that is none.
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  std::ofstream{file, std::ios::binary}.write(
+    reinterpret_cast<const char*>(&header), sizeof header);
   check_refused(file, "cannot be loaded");
   std::filesystem::remove(file);
   check_refused(TROUPE_NO_PLUGIN, "has no function GetPjrtApi");
