@@ -3,6 +3,7 @@
 #include "actors/coordinator/saved_weights.hpp"
 #include "actors/job/beginning.hpp"
 #include "actors/job/checkpoint_rows.hpp"
+#include "actors/job/first_period.hpp"
 #include "actors/job/job.hpp"
 #include "actors/job/trained_model.hpp"
 #include "actors/process/unix_time.hpp"
@@ -314,9 +315,9 @@ std::string CheckpointKeeper::computes_in(const std::string& numeric_class) {
   if (again)
     numeric_classes_.erase(known);
   numeric_classes_.push_back(numeric_class);
-  const bool mixes = job_->options.synchronisation == Synchronisation::async;
   if (before.empty() || before.back() == unknown_class
-      || before.back() == numeric_class || (again && mixes)
+      || before.back() == numeric_class
+      || (again && may_mix_classes(job_->options))
       || before != classes_of(*job_)) // this run mixes them
     return {};
   return "note: goes on in the numeric class " + numeric_class

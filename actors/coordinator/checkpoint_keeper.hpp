@@ -92,7 +92,8 @@ public:
   }
   /// As the coordinator before had them.
   void resume(std::vector<std::string> numeric_classes) {
-    numeric_classes_ = std::move(numeric_classes);
+    if (!numeric_classes.empty()) // else a program before wrote the journal
+      numeric_classes_ = std::move(numeric_classes);
   }
   static constexpr const char* unknown_class = "unknown";
 

@@ -1,5 +1,6 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
+#include "actors/job/first_period.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "strategies/reader_shares.hpp"
 
@@ -222,11 +223,10 @@ std::string CoordinatorState::misfit(const Join& join) {
                              return one.first.kind == RoleKind::worker
                                     || has_model_part(one.first.kind);
                            });
-  // Who comes first decides the bits of such a job in any case.
-  const bool mixes = job_->options.synchronisation == Synchronisation::async
-                     && !job_->plan.dense_reduced;
+  const bool mixes = may_mix_classes(job_->options);
   const auto& until_now = checkpoints_.numeric_classes();
   if (probes_.empty() && begun_ && !mixes && !until_now.empty()
+      && until_now.back() != CheckpointKeeper::unknown_class
       && until_now.back() != join.numeric_class)
     return "computes in the numeric class " + join.numeric_class
            + ", and the job's workers until now in " + until_now.back() + ": "

@@ -39,6 +39,7 @@ job_arguments(const Settings& settings, const Files& files,
               const std::vector<std::string>& more = {}) {
   auto out = settings.chaos.job;
   out.insert(out.end(), more.begin(), more.end());
+  out.emplace_back("--allow-faults");
   out.insert(out.end(), {"--summary", files.summary, "--save", files.weights});
   if (!files.journal.empty())
     out.insert(out.end(), {"--journal", files.journal});
@@ -274,6 +275,7 @@ void check_hosts(const Strikes& strikes, const Settings& job,
 std::vector<std::string> coordinator_flags(std::vector<std::string> arguments) {
   arguments.erase(arguments.begin()); // train
   std::erase(arguments, "--processes");
+  std::erase(arguments, "--allow-faults"); // the network has them
   return arguments;
 }
 

@@ -63,7 +63,8 @@ std::vector<std::string> flags_of_coordinator(const LaunchFlags& launch,
   std::erase(out, "--processes");
   if (!job.given.contains("devices"))
     out.insert(out.end(), {"--devices", print_devices(job.job.devices)});
-  if (!job.given.contains("threads-per-device"))
+  if (!job.given.contains("threads-per-device")
+      && !is_of_plugin(job.job.devices.front()))
     out.insert(out.end(), {"--threads-per-device",
                            std::to_string(job.job.threads_per_device)});
   // That it takes them is known before a pod finds out.

@@ -26,18 +26,20 @@ std::string compiler() {
 } // namespace
 
 int run_version(const Settings& settings) {
-  auto isa = select_isa(settings.job.isa);
+  const auto isa = select_isa(settings.job.isa);
+  const auto devices = cuda_device_count();
+  const auto cuda = devices == 0 ? why_no_cuda()
+                                 : std::to_string(devices) + " usable devices";
   std::printf("troupe     %s\n"
               "compiler   %s\n"
               "CAF        %d.%d.%d\n"
               "libraries  %s\n"
               "isa        %s\n"
               "class      %s\n"
-              "CUDA       %u usable devices\n",
+              "CUDA       %s\n",
               version, compiler().c_str(), CAF_MAJOR_VERSION, CAF_MINOR_VERSION,
               CAF_PATCH_VERSION, library_versions().c_str(), isa.c_str(),
-              numeric_class({}, Precision::float32).c_str(),
-              cuda_device_count());
+              numeric_class({}, Precision::float32).c_str(), cuda.c_str());
   return 0;
 }
 

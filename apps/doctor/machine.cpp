@@ -5,10 +5,13 @@
 #include "actors/control/reach.hpp"
 #include "actors/sockets/addresses.hpp"
 #include "actors/wire/version.hpp"
+#include "apps/doctor/device_trial.hpp"
 #include "apps/process/process_limits.hpp"
+#include "apps/settings/devices.hpp"
 #include "kernels/base/control_group.hpp"
 #include "kernels/base/error.hpp"
 #include "kernels/base/rest_of.hpp"
+#include "kernels/cuda/nccl_reducer.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/output_trial.hpp"
@@ -262,12 +265,26 @@ Finding ports() {
           ""};
 }
 
-Finding devices() {
+std::vector<Finding> gpus() {
   const auto count = cuda_device_count();
-  return {Kind::good, "GPUs",
-          count == 0 ? "none that this build can use"
-                     : std::to_string(count) + " usable by CUDA",
-          ""};
+  std::vector<Finding> out{
+    {Kind::good, "GPUs",
+     count == 0 ? why_no_cuda() : std::to_string(count) + " usable by CUDA",
+     ""}};
+  const auto look = [&](const std::string& what, const auto& ask) {
+    try {
+      out.push_back({Kind::good, what, ask(), ""});
+    } catch (const std::exception& missing) { // a library, or the GPU
+      out.push_back({Kind::note, what, missing.what(), ""});
+    }
+  };
+  for (uint32_t i = 0; i < count; ++i)
+    look("cuda:" + std::to_string(i), [&] {
+      return numeric_class({DeviceId::Kind::cuda, i}, Precision::float32);
+    });
+  if (count > 1)
+    look("NCCL", [] { return kernels::nccl_version(); });
+  return out;
 }
 
 // --- what the settings name --------------------------------------------------
@@ -358,6 +375,13 @@ std::vector<Finding> ways_to(const std::string& addresses) {
   return out;
 }
 
+Finding given_devices(const std::vector<std::string>& devices) {
+  if (devices.front() == "cuda:all")
+    return try_devices(devices.front(), cuda_device_count());
+  return try_devices(print_devices(devices),
+                     static_cast<uint32_t>(devices.size()));
+}
+
 Finding data(const JobOptions& options) {
   try {
     const auto found = load_samples(options);
@@ -375,8 +399,10 @@ Finding data(const JobOptions& options) {
 std::vector<Finding> examine_machine(const Settings& settings) {
   std::vector<Finding> out{program(),     processor(),    memory(),
                            descriptors(), memory_files(), temporary_folder(),
-                           clock(),       huge_pages(),   devices(),
-                           own_name()};
+                           clock(),       huge_pages()};
+  for (auto& finding : gpus())
+    out.push_back(std::move(finding));
+  out.push_back(own_name());
   for (auto& finding : interfaces())
     out.push_back(std::move(finding));
   out.push_back(ports());
@@ -389,6 +415,8 @@ std::vector<Finding> examine_machine(const Settings& settings) {
       out.push_back(std::move(finding));
   if (!settings.job.data.empty())
     out.push_back(data(settings.job));
+  if (!settings.job.devices.empty())
+    out.push_back(given_devices(settings.job.devices));
   return out;
 }
 

@@ -6,7 +6,8 @@
 namespace troupe {
 
 /// Looks at what a run needs of this machine, and at what the settings name:
-/// --listen, --certificates, --coordinator, --data. Every wait has a deadline.
+/// --listen, --certificates, --coordinator, --data, --devices. Every wait has a
+/// deadline.
 std::vector<Finding> examine_machine(const Settings& settings);
 
 } // namespace troupe

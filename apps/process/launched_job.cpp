@@ -8,8 +8,6 @@
 namespace troupe {
 
 LaunchedJob::LaunchedJob(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1),
-                   "--allow-faults");
   arguments.insert(arguments.begin(), image_.path());
   launcher_ = processes_.start(
     std::move(arguments), -1,

@@ -379,7 +379,7 @@ bool check_observer(const Settings& settings) {
   }
   if (command == "doctor") {
     if (settings.given.count("metrics-address") > 0)
-      for (const auto* flag : {"listen", "coordinator", "data"})
+      for (const auto* flag : {"listen", "coordinator", "data", "devices"})
         if (settings.given.count(flag) > 0)
           refuse("--" + std::string{flag} + " is of a machine, and "
                  + settings.metrics_address

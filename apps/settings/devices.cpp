@@ -1,5 +1,6 @@
 #include "apps/settings/devices.hpp"
 
+#include "actors/job/first_period.hpp"
 #include "actors/job/stage_mesh.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
@@ -83,10 +84,6 @@ bool is_gpu(const std::string& device) {
 std::string place_of(const std::string& device) {
   return is_gpu(device) ? device.substr(0, device.find('.'))
                         : device.substr(0, device.find(':'));
-}
-
-bool is_of_plugin(const std::string& device) {
-  return device.starts_with(plugin_prefix);
 }
 
 /// pjrt:FILE:1 without its number.
@@ -175,9 +172,7 @@ void check_kinds(const JobOptions& job) {
   };
   const auto processors = std::ranges::count_if(job.devices, is_processor);
   const bool mixed = processors > 0 && processors < std::ssize(job.devices);
-  if (mixed
-      && (job.synchronisation != Synchronisation::async
-          || job.dense == "all_reduced"))
+  if (mixed && !may_mix_classes(job))
     throw UsageError("--devices " + print_devices(job.devices)
                      + ": GPUs and processors get different bits, as workers "
                        "of an asynchronous job alone may: name those of one "
@@ -200,6 +195,10 @@ uint32_t default_threads(const Settings& settings, uint32_t cores) {
 }
 
 } // namespace
+
+bool is_of_plugin(const std::string& device) {
+  return device.starts_with(plugin_prefix);
+}
 
 std::vector<std::string> parse_devices(const std::string& text) {
   if (text == "cuda:all")
@@ -247,6 +246,8 @@ std::string print_devices(const std::vector<std::string>& devices) {
 
 void resolve_devices(Settings& settings, const Surroundings& around) {
   auto& devices = settings.job.devices;
+  if (settings.command == "doctor") // which tries them as they are
+    return;
   if (devices.empty())
     devices = default_devices(settings, around);
   if (is_of_plugin(devices.front()) && computes(settings)
@@ -257,14 +258,19 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
   auto there = all || needed ? around.cuda_devices() : 0;
   if (all)
     devices = numbered("cuda", there);
-  if (devices.empty())
-    throw InputError("--devices cuda:all: no usable CUDA device here; use "
-                     "--devices cpu:N");
+  const auto refuse = [](const std::string& device, const std::string& why) {
+    throw InputError("--devices " + device + ": " + why);
+  };
+  if (there == 0 && (all || needed))
+    refuse(all ? "cuda:all" : *std::ranges::find_if(devices, is_gpu),
+           around.why_no_cuda() + "; use --devices cpu:N");
   for (const auto& device : devices)
     if (needed && is_gpu(device) && std::stoul(device.substr(5)) >= there)
-      throw InputError("--devices " + device + ": this machine has "
-                       + std::to_string(there)
-                       + " usable CUDA devices; use --devices cpu:N");
+      refuse(device,
+             "this machine has " + std::to_string(there)
+               + " usable CUDA devices, cuda:0"
+               + (there > 1 ? " to cuda:" + std::to_string(there - 1) : "")
+               + "; name one of them");
   check_kinds(settings.job);
   if (settings.given.count("threads-per-device") == 0)
     settings.job.threads_per_device = default_threads(settings, around.cores);

@@ -15,6 +15,9 @@ std::vector<std::string> parse_devices(const std::string& text);
 /// Writes devices as parse_devices reads them back.
 std::string print_devices(const std::vector<std::string>& devices);
 
+/// Whether a device is one of a PJRT plugin.
+bool is_of_plugin(const std::string& device);
+
 /// Fills in what was not given: the devices of the strategy, never more than
 /// virtual ranks, and the threads of each.
 /// Errors: InputError where a given GPU, or a plugin's file, is not there.

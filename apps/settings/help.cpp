@@ -141,10 +141,12 @@ constexpr Purpose purposes[] = {
    "  troupe top 127.0.0.1:9400 --once --sort cpu\n"},
   {"doctor", "troupe doctor [HOST:PORT] [flags]",
    "Looks at this machine: what a run needs of it, and whether what --listen, "
-   "--certificates, --coordinator and --data name is fit for one. Or at the "
+   "--certificates, --coordinator, --data and --devices name is fit for one. "
+   "Or at the "
    "running job whose metrics are at HOST:PORT: who holds it up, why, and what "
    "to do. Status 1 where something is wrong.",
    "  troupe doctor --coordinator 10.0.0.1:7000 --certificates certs\n"
+   "  troupe doctor --devices cuda:all\n"
    "  troupe doctor 127.0.0.1:9400\n"},
   {"timeline", "troupe timeline DIR --out FILE",
    "Draws what each role of a run did last, step by step, as a Chrome trace, "

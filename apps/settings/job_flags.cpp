@@ -273,15 +273,16 @@ void add_places(std::vector<Flag>& flags) {
       "fully_sharded (workers keep a share of the model each); "
       "tpu (one worker, whose devices of a PJRT plugin run the same programs)",
       strategy()}});
-  add(flags, group, on_all,
+  add(flags, group, on_all | on_doctor,
       {{"devices", "D", text_flag,
         "one_device: cuda:0 where usable, else cpu:1; mirrored: cuda:all, else "
         "cpu:cores, at most one a virtual rank; parameter_server, "
         "multi_worker_mirrored and fully_sharded: cpu:1",
         "cpu:N (N CPU devices), cuda:I[,cuda:J], cuda:all, cuda:I,cpu:N (where "
         "workers may differ) or pjrt:FILE.so[:N] (N devices of a PJRT plugin)",
-        devices()},
-       {"threads-per-device", "N", number_flag,
+        devices()}});
+  add(flags, group, on_all,
+      {{"threads-per-device", "N", number_flag,
         "cores / devices, or cores / workers",
         "threads that compute on each device",
         whole(FIELD(job.threads_per_device), 1, 1024)}});

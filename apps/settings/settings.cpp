@@ -213,6 +213,7 @@ Surroundings surroundings_of_process() {
     out.cores = processors_within(static_cast<uint32_t>(CPU_COUNT(&cores)),
                                   read_control_group());
   out.cuda_devices = cuda_device_count;
+  out.why_no_cuda = why_no_cuda;
   return out;
 }
 

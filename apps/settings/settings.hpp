@@ -208,6 +208,10 @@ struct Surroundings {
   uint32_t cores = 1;
   /// Counts usable GPUs; called only where it matters, for it takes time.
   std::function<uint32_t()> cuda_devices = [] { return 0u; };
+  /// Says why there is none.
+  std::function<std::string()> why_no_cuda = [] {
+    return std::string{"no usable GPU"};
+  };
 };
 /// Reads TF_CONFIG and what Slurm says, and counts the cores this process may
 /// use, by affinity and by its control group's time.

@@ -15,6 +15,27 @@ uint32_t cuda_device_count() {
   return static_cast<uint32_t>(count);
 }
 
+std::string why_no_cuda() {
+  int count = 0;
+  const auto status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0)
+    return {};
+  cudaGetLastError();
+  const std::string none = "no usable GPU: ";
+  int driver = 0;
+  int runtime = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return none + "NVIDIA's driver is not installed";
+  if (status == cudaErrorInsufficientDriver
+      && cudaRuntimeGetVersion(&runtime) == cudaSuccess)
+    return none + "NVIDIA's driver is one of CUDA "
+           + kernels::cuda_version(driver) + ", and this build wants CUDA "
+           + kernels::cuda_version(runtime);
+  return none
+         + (status == cudaSuccess ? "the driver shows none"
+                                  : cudaGetErrorString(status));
+}
+
 namespace kernels {
 
 namespace {
@@ -25,7 +46,7 @@ void refuse_missing(DeviceId device) {
     return;
   throw InputError(
     to_string(device) + ": "
-    + (count == 0 ? std::string("no usable GPU or driver was found")
+    + (count == 0 ? why_no_cuda()
                   : "the machine has GPUs 0 to " + std::to_string(count - 1))
     + "; choose another device, e.g. cpu:1");
 }

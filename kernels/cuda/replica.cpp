@@ -163,8 +163,7 @@ std::string cuda_versions() {
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)
     return "CUDA of unknown version";
-  auto text = "CUDA " + std::to_string(runtime / 1000) + "."
-              + std::to_string(runtime % 1000 / 10);
+  auto text = "CUDA " + cuda_version(runtime);
   if (cuda_device_count() > 0) // else the libraries take part in nothing
     text += ", cuBLASLt " + blas_version();
   return text;

@@ -8,6 +8,11 @@ void fail(const CudaPlace& place, const std::string& what) {
   throw std::runtime_error(place.device + ": " + place.op + ": " + what);
 }
 
+std::string cuda_version(int number) {
+  return std::to_string(number / 1000) + "."
+         + std::to_string(number % 1000 / 10);
+}
+
 void* allocate_on_device(size_t bytes, const CudaPlace& place) {
   void* values = nullptr;
   const auto status = cudaMalloc(&values, bytes);

@@ -28,6 +28,9 @@ inline void check(cudaError_t status, const CudaPlace& place) {
     fail(place, cudaGetErrorString(status));
 }
 
+/// "13.0" of CUDA's number of a version.
+std::string cuda_version(int number);
+
 /// Reserves memory of the current device.
 /// Errors: std::runtime_error that says how much was asked for and how much
 /// there is.

@@ -11,14 +11,17 @@ uint32_t cuda_device_count() {
   return 0;
 }
 
+std::string why_no_cuda() {
+  return "this build has no CUDA (a toolkit has to be there when it is "
+         "configured)";
+}
+
 namespace kernels {
 
 namespace {
 
 [[noreturn]] void refuse(DeviceId device) {
-  throw InputError(to_string(device)
-                   + ": this build has no CUDA; use cpu:N, or configure with "
-                     "a CUDA toolkit");
+  throw InputError(to_string(device) + ": " + why_no_cuda() + "; use cpu:N");
 }
 
 } // namespace

@@ -128,6 +128,11 @@ uint32_t stacked_rows(const Graph& graph, DeviceId device);
 /// Number of usable CUDA devices; 0 without CUDA.
 uint32_t cuda_device_count();
 
+/// Why there is none, in words that follow a device's name: "this build has no
+/// CUDA", "no usable GPU: NVIDIA's driver is not installed"; empty where there
+/// is one.
+std::string why_no_cuda();
+
 /// Pins the instruction set of every later computation of the process; call
 /// once, first thing. `name` is auto, sse4, avx2, avx512 or neon; returns the
 /// name of what holds.

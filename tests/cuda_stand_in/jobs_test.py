@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "process"))
 
 from chaos_runs import ChaosRuns  # noqa: E402
-from cluster import ENDLESS, Run, troupe  # noqa: E402
+from cluster import ENDLESS, Run, findings, troupe  # noqa: E402
 
 IN_FULL = os.environ.get("TROUPE_IN_FULL") == "1"
 JOB = ["--data", "synthetic:digits?samples=1994", "--model", "mlp:784-48-10",
@@ -197,7 +197,20 @@ class SameBits(unittest.TestCase):
     def test_a_gpu_that_is_not_there_is_refused_in_a_line(self):
         error = troupe("train", *JOB, "--devices", "cuda:2", status=1,
                        environment=stand_in())
-        self.assertIn("cuda:2: this machine has 2 usable CUDA devices", error)
+        self.assertIn("cuda:2: this machine has 2 usable CUDA devices, cuda:0 "
+                      "to cuda:1", error)
+
+    def test_the_doctor_tries_gpus(self):
+        found = findings("--devices", "cuda:all", environment=stand_in())
+        for line in (r"ok +GPUs +2 usable by CUDA",
+                     r"ok +cuda:1 +CUDA float32 \(.*sm_90",
+                     r"ok +NCCL +\d+\.\d+\.\d+",
+                     r"ok +--devices +cuda:all: loss 2\.\d+ .*as on a processor"):
+            self.assertRegex(found, rf"(?m)^{line}")
+        self.assertRegex(findings("--devices", "cuda:2",
+                                  environment=stand_in()),
+                         r"(?m)^WRONG +--devices +--devices cuda:2: this "
+                         r"machine has 2")
 
 
 class Failures(unittest.TestCase):

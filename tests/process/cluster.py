@@ -59,6 +59,16 @@ def troupe(*arguments, status=0, environment=None):
     return done.stdout if status == 0 else done.stderr
 
 
+def findings(*arguments, environment=None):
+    """What `troupe doctor` says of this machine, whatever else is wrong here."""
+    done = subprocess.run([TROUPE, "doctor", *arguments], capture_output=True,
+                          text=True, timeout=200, check=False,
+                          env={**os.environ, **(environment or {})})
+    assert done.stderr == "", done.stderr
+    assert done.returncode == (1 if "WRONG" in done.stdout else 0), done
+    return done.stdout
+
+
 def values_of(address, name, labels=r"[^}]*"):
     """The values of a coordinator's metric, of all series with such labels."""
     try:

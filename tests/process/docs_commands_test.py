@@ -50,6 +50,7 @@ LISTED = [
     ("docs/cuda.md", "", "gpu", "of a host with a GPU, and hours there"),
     ("docs/tpu.md", "troupe train ", "gpu", "of a host with a TPU; tpu_test"),
     ("docs/tpu.md", "troupe role ", "gpu", "the same"),
+    ("docs/tpu.md", "troupe doctor ", "gpu", "the same"),
     ("docs/data.md", "troupe predict ", "hand",
      "of a table that the page shows in part; table_data_test"),
     ("docs/command_line.md", "troupe voter ", "hosts", "standby_hosts_test"),

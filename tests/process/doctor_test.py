@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from cluster import ENDLESS, TROUPE, Run, wait_for
+from cluster import ENDLESS, TROUPE, Run, findings, wait_for
 from own_folder import OwnFolder
 
 JOB = ["--data", "synthetic:digits?samples=2000", "--eval-every", "0",
@@ -95,6 +95,18 @@ class Machine(OwnFolder):
                              "--listen", "127.0.0.1:0")
         self.assertRegex(found, r"(?m)^ok +--data .* 200 samples$")
         self.assertRegex(found, r"(?m)^ok +--listen .* is free$")
+
+    def test_devices_train_a_little(self):
+        self.assertRegex(findings("--devices", "cpu:2"),
+                         r"(?m)^ok +--devices  cpu:2: loss 2\.\d+ after 4 "
+                         r"steps in .* s, as on a processor; \S")
+        self.check_wrong("--devices", "cuda:63: (no usable GPU|this )",
+                         "--devices", "cuda:63")
+        self.check_wrong("--devices", "pjrt:/nowhere.so: there is no such file",
+                         "--devices", "pjrt:/nowhere.so")
+        status, found, error = doctor("--devices", "gpu:0")
+        self.assertEqual((status, found), (2, ""))
+        self.assertIn("--devices", error)
 
     def test_a_folder_for_temporary_files_has_to_be_there(self):
         self.check_wrong("temporary files", "none",

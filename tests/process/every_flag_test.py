@@ -773,7 +773,8 @@ OTHERS = {
                               "--certificates", "no-such",
                               "--metrics-token", "t", status=1),
         **{flag: tested("tests/process/doctor_test.py", f"--{flag}")
-           for flag in ("certificates", "coordinator", "listen", "data")},
+           for flag in ("certificates", "coordinator", "listen", "data",
+                        "devices")},
     },
     "timeline": {
         "out": tested("tests/process/timeline_test.py", "--out"),

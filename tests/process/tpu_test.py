@@ -9,7 +9,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import TROUPE, Run
+from cluster import TROUPE, Run, findings
 from own_folder import OwnFolder
 
 PLUGIN = "pjrt:" + os.path.abspath(
@@ -158,6 +158,16 @@ class Tpu(OwnFolder):
                 lines = [line for line in run.error().splitlines()
                          if re.search(why, line)]
                 self.assertEqual(len(lines), 1, run.error())
+
+    def test_the_doctor_tries_it(self):
+        for settings, devices, found in (
+                ({}, PLUGIN + ":2", r"^ok +--devices .*as on a processor; PJRT"),
+                ({"STAND_IN_FAILS": "client"}, PLUGIN,
+                 "^WRONG +--devices .*no chip is free"),
+                ({"STAND_IN_FAULTY": "1"}, PLUGIN + ":2",
+                 "^WRONG +--devices .*faulty")):
+            self.assertRegex(findings("--devices", devices,
+                                      environment=settings), "(?m)" + found)
 
     def test_strategies_that_need_parts_of_a_graph_are_refused(self):
         for strategy in (["pipeline"], ["tensor"],

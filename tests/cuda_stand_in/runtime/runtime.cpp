@@ -359,6 +359,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
@@ -395,6 +397,10 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = 99000;
   return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  return cudaRuntimeGetVersion(version);
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {

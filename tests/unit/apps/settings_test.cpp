@@ -265,6 +265,14 @@ BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
                            "--devices", "cpu:1,cuda:2"}),
                     InputError);
   BOOST_CHECK_THROW(train({"--devices", "cuda:2"}), InputError);
+  around.cuda_devices = [] { return 0u; };
+  around.why_no_cuda = [] { return std::string{"no driver"}; };
+  for (const std::string devices : {"cuda:0", "cuda:all"})
+    BOOST_CHECK_EXCEPTION(
+      train({"--devices", devices}), InputError, [&](const InputError& why) {
+        return why.what()
+               == "--devices " + devices + ": no driver; use --devices cpu:N";
+      });
 }
 
 BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
@@ -281,6 +289,12 @@ BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
   BOOST_CHECK_EQUAL(two.job.devices.back(), plugin + ":1");
   BOOST_CHECK_EQUAL(print_devices(two.job.devices), plugin + ":2");
   BOOST_CHECK_EQUAL(parse_devices("pjrt:a:b.so").front(), "pjrt:a:b.so:0");
+  for (const std::vector<std::string>& idle :
+       {std::vector<std::string>{"--threads-per-device", "2"},
+        {"--bucket-mb", "1"}})
+    check_has(train_usage({"--strategy", "tpu", "--devices", plugin + ":2",
+                           idle[0], idle[1]}),
+              idle[0] + " has no effect");
 }
 
 BOOST_AUTO_TEST_CASE(an_option_that_is_off_in_the_file_is_not_given) {
