@@ -1,7 +1,7 @@
 """Whole jobs on devices that are stand-ins: the same weights whichever of them
 computed, and in spite of kills and of devices that fail. TROUPE_IN_FULL=1: 200
 kills of members that sum by NCCL, and 50 collectives that fail."""
-# ctest: TIMEOUT 1800
+# ctest: TIMEOUT 1800 COST 330 PROCESSORS 1
 
 import json
 import os

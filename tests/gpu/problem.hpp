@@ -4,11 +4,11 @@
 #include "kernels/data/dataset.hpp"
 #include "kernels/engine/replica.hpp"
 #include "kernels/graph/models.hpp"
+#include "tests/unit/kernels/on_stand_in.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,12 +21,6 @@ has_gpu(boost::unit_test::test_unit_id) {
   boost::test_tools::assertion_result result(cuda_device_count() > 0);
   result.message() << "no usable CUDA device";
   return result;
-}
-
-/// Whether there is no GPU but the stand-in, where each access to memory is
-/// checked: models are smaller there, and passes fewer.
-inline bool on_stand_in() {
-  return std::getenv("CUDA_STAND_IN") != nullptr;
 }
 
 /// Samples that every built-in model of the kind takes.
