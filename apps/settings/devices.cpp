@@ -24,6 +24,9 @@ const auto expected_of_plugin = "expected pjrt:FILE.so:N with N from 1 to "
                                 + std::to_string(max_devices)
                                 + ", the number of the plugin's devices";
 constexpr std::string_view plugin_prefix = "pjrt:";
+/// A worker joins once its plugin has compiled the program of the gradient,
+/// which takes XLA minutes of a large model.
+constexpr uint64_t compilation_ms = 300'000;
 
 std::vector<std::string> numbered(const std::string& kind, uint64_t count) {
   std::vector<std::string> out;
@@ -272,6 +275,9 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
                + (there > 1 ? " to cuda:" + std::to_string(there - 1) : "")
                + "; name one of them");
   check_kinds(settings.job);
+  if (is_of_plugin(devices.front())
+      && settings.given.count("join-deadline-ms") == 0)
+    settings.job.join_deadline_ms = compilation_ms;
   if (settings.given.count("threads-per-device") == 0)
     settings.job.threads_per_device = default_threads(settings, around.cores);
 }

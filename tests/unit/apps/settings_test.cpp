@@ -283,6 +283,10 @@ BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
   BOOST_CHECK_EQUAL(one.job.devices.size(), 1);
   BOOST_CHECK_EQUAL(one.job.devices.front(), plugin + ":0");
   BOOST_CHECK_EQUAL(one.job.threads_per_device, 1);
+  BOOST_CHECK_EQUAL(one.job.join_deadline_ms, 300'000);
+  const auto hurried =
+    train({"--devices", plugin, "--join-deadline-ms", "700"});
+  BOOST_CHECK_EQUAL(hurried.job.join_deadline_ms, 700);
   const auto two = train({"--strategy", "tpu", "--devices", plugin + ":2"});
   BOOST_CHECK(two.job.strategy == Strategy::tpu);
   BOOST_CHECK(!two.job.processes);
