@@ -322,6 +322,9 @@ BOOST_AUTO_TEST_CASE(who_goes_on_in_another_numeric_class_is_told) {
   auto next = keeper_at(in_one);
   next.resume({"A", "B"});
   BOOST_TEST(next.computes_in("B") == "");
+  auto by_older_journal = keeper_at(in_one);
+  by_older_journal.resume({});
+  BOOST_TEST(by_older_journal.numeric_classes() == Classes{"A"});
   // Of an older program's checkpoint nothing is known.
   auto old = keeper_at(in_none);
   BOOST_TEST(old.computes_in("A") == "");
