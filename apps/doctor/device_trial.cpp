@@ -19,8 +19,8 @@ namespace {
 using Kind = Finding::Kind;
 
 /// A plugin compiles its programs, which takes a TPU's half of that.
-constexpr std::chrono::seconds patience{60};
-constexpr const char* steps = "4";
+constexpr std::chrono::seconds trial_deadline{60};
+constexpr const char* trial_steps = "4";
 /// Of a loss near 2.3. Products of GPUs in TensorFloat-32 would be off by less.
 constexpr double most_off = 1e-3;
 
@@ -66,7 +66,7 @@ Trial train_on(const std::string& devices, uint32_t count) {
                    "--quiet",
                    "--summary",
                    summary}};
-  const auto exit = job.wait(patience);
+  const auto exit = job.wait(trial_deadline);
   if (exit.signal != 0 || exit.status != 0)
     throw InputError(reason_of(exit));
   std::ifstream file{summary};
@@ -85,7 +85,7 @@ Finding try_devices(const std::string& devices, uint32_t count) {
     const auto there = train_on(devices, count);
     char text[160];
     std::snprintf(text, sizeof text, "loss %.6f after %s steps in %.1f s",
-                  there.loss, steps, seconds_since(begin));
+                  there.loss, trial_steps, seconds_since(begin));
     out.found = shown + ": " + text;
     const auto here = train_on("cpu:1", count); // the same virtual ranks
     const auto off = std::abs(there.loss - here.loss) / std::abs(here.loss);
