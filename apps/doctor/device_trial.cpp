@@ -60,7 +60,7 @@ Trial train_on(const std::string& devices, uint32_t count) {
                    "--global-batch",
                    std::to_string(16 * std::max(count, 1u)),
                    "--steps",
-                   steps,
+                   trial_steps,
                    "--eval-every",
                    "0",
                    "--quiet",
