@@ -99,8 +99,10 @@ Finding try_devices(const std::string& devices, uint32_t count) {
     out.kind = Kind::good;
     out.found += ", as on a processor; " + there.numeric_class;
   } catch (const std::exception& failure) {
+    const std::string flag = "--devices ";
     const auto why = shown_text(failure.what());
-    out.found = why.find(shown) == std::string::npos ? shown + ": " + why : why;
+    out.found = why.starts_with(flag) ? why.substr(flag.size())
+                                      : shown + ": " + why;
   }
   return out;
 }

@@ -209,8 +209,7 @@ class SameBits(unittest.TestCase):
             self.assertRegex(found, rf"(?m)^{line}")
         self.assertRegex(findings("--devices", "cuda:2",
                                   environment=stand_in()),
-                         r"(?m)^WRONG +--devices +--devices cuda:2: this "
-                         r"machine has 2")
+                         r"(?m)^WRONG +--devices +cuda:2: this machine has 2")
 
 
 class Failures(unittest.TestCase):
