@@ -1,6 +1,6 @@
 #include "actors/coordinator/present_hosts.hpp"
 #include "actors/coordinator/state.hpp"
-#include "actors/job/first_period.hpp"
+#include "actors/job/stage_mesh.hpp"
 #include "actors/process/steady_ms.hpp"
 #include "strategies/reader_shares.hpp"
 

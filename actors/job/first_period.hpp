@@ -14,14 +14,6 @@ inline Consistency first_period(const JobOptions& options) {
   return first;
 }
 
-/// Whether its workers may be of several numeric classes: the bits of steps
-/// that all take together are those of one, those of others depend on who comes
-/// first in any case.
-inline bool may_mix_classes(const JobOptions& options) {
-  return options.synchronisation == Synchronisation::async
-         && options.dense != "all_reduced";
-}
-
 /// How a job begins.
 inline Consistency first_period(const Job& job) {
   return job.beginning ? job.beginning->period() : first_period(job.options);

@@ -29,6 +29,14 @@ inline bool on_processors(const JobOptions& options) {
   });
 }
 
+/// Whether its workers may be of several numeric classes: the bits of steps
+/// that all take together are those of one, those of others depend on who comes
+/// first in any case.
+inline bool may_mix_classes(const JobOptions& options) {
+  return options.synchronisation == Synchronisation::async
+         && options.dense != "all_reduced";
+}
+
 /// Whether slices of layers are with tensor members.
 inline bool has_tensor_members(const JobOptions& options) {
   return options.strategy == Strategy::tensor

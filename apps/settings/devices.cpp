@@ -1,6 +1,5 @@
 #include "apps/settings/devices.hpp"
 
-#include "actors/job/first_period.hpp"
 #include "actors/job/stage_mesh.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
