@@ -92,7 +92,7 @@ public:
   }
   /// As the coordinator before had them.
   void resume(std::vector<std::string> numeric_classes) {
-    if (!numeric_classes.empty()) // else a program before wrote the journal
+    if (!numeric_classes.empty()) // those of older programs name none
       numeric_classes_ = std::move(numeric_classes);
   }
   static constexpr const char* unknown_class = "unknown";

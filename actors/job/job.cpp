@@ -7,6 +7,7 @@
 #include "actors/job/tensor_layers.hpp"
 #include "actors/job/update_watch.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/collective/shared_control.hpp"
 #include "kernels/columns/fitted_columns.hpp"
 #include "kernels/compression/compressor.hpp"
 #include "kernels/graph/sleep_model.hpp"
@@ -59,6 +60,22 @@ JobOptions job_from_json(const std::string& text) {
 }
 
 namespace {
+
+/// Workers that sum their gradients meet in memory that has places for some.
+void check_group(const Plan& plan) {
+  const auto workers =
+    std::ranges::count_if(plan.roles, [](const RolePlan& role) {
+      return role.role.kind == RoleKind::worker;
+    });
+  const bool sums = plan.dense_reduced || plan.strategy == Strategy::mirrored
+                    || plan.strategy == Strategy::multi_worker_mirrored
+                    || plan.strategy == Strategy::fully_sharded;
+  if (sums && workers > int64_t{SharedControl::max_members})
+    throw UsageError(std::to_string(workers) + " workers cannot sum together, "
+                     + std::to_string(SharedControl::max_members)
+                     + " can: use fewer --workers or --devices, or --strategy "
+                       "parameter_server");
+}
 
 /// Buffers follow the samples, where those are fewer than the batch.
 uint64_t max_step_rows(const JobOptions& options) {
@@ -130,6 +147,7 @@ Plan plan_of(const JobOptions& options, const Graph& graph,
   Plan plan;
   if (!make_plan(wanted, variables_of(options, graph, tables), plan, error))
     throw UsageError(error.message);
+  check_group(plan);
   return plan;
 }
 

@@ -54,16 +54,22 @@ Finding examine_job(const Settings& settings) {
 } // namespace
 
 int run_doctor(const Settings& settings) {
-  const auto findings = settings.given.count("metrics-address") > 0
-                          ? std::vector{examine_job(settings)}
-                          : examine_machine(settings);
-  std::fputs(in_lines(findings).c_str(), stdout);
-  return std::ranges::any_of(findings,
-                             [](const Finding& finding) {
-                               return finding.kind == Finding::Kind::wrong;
-                             })
-           ? 1
-           : 0;
+  bool wrong = false;
+  const auto show = [&](const std::vector<Finding>& findings, size_t width) {
+    std::fputs(in_lines(findings, width).c_str(), stdout);
+    std::fflush(stdout);
+    wrong |= std::ranges::any_of(findings, [](const Finding& finding) {
+      return finding.kind == Finding::Kind::wrong;
+    });
+  };
+  if (settings.given.count("metrics-address") > 0) {
+    show({examine_job(settings)}, 0);
+  } else {
+    constexpr size_t width = 15; // "temporary files"
+    show(examine_machine(settings), width);
+    show(examine_devices(settings), width); // takes its time
+  }
+  return wrong ? 1 : 0;
 }
 
 } // namespace troupe

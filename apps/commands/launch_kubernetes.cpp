@@ -49,7 +49,7 @@ Settings job_in_pods(std::vector<std::string> arguments) {
     throw UsageError("launch: --devices " + print_devices(job.job.devices)
                      + ": each role is a pod of its own, with one GPU; use "
                        "--devices cuda:0 and more workers");
-  if (job.job.devices.front().starts_with("pjrt:"))
+  if (is_of_plugin(job.job.devices.front()))
     throw UsageError("launch: --kubernetes asks for no devices of plugins yet; "
                      "use --devices cpu:1 or cuda:0");
   return job;
@@ -63,8 +63,7 @@ std::vector<std::string> flags_of_coordinator(const LaunchFlags& launch,
   std::erase(out, "--processes");
   if (!job.given.contains("devices"))
     out.insert(out.end(), {"--devices", print_devices(job.job.devices)});
-  if (!job.given.contains("threads-per-device")
-      && !is_of_plugin(job.job.devices.front()))
+  if (!job.given.contains("threads-per-device"))
     out.insert(out.end(), {"--threads-per-device",
                            std::to_string(job.job.threads_per_device)});
   // That it takes them is known before a pod finds out.

@@ -9,6 +9,7 @@
 #include "apps/process/run_files.hpp"
 #include "apps/process/run_folder.hpp"
 #include "apps/settings/commands.hpp"
+#include "apps/settings/devices.hpp"
 #include "apps/settings/flags.hpp"
 #include "apps/tensorboard/event_log.hpp"
 #include "apps/terminal/shell_word.hpp"
@@ -154,7 +155,7 @@ int run_train(const Settings& settings, RoleHosts* hosts) {
       tensorboard->end(result.status == 0);
     return conclude(console, result);
   };
-  if (settings.job.devices.front().starts_with("pjrt:") && run.events.note)
+  if (is_of_plugin(settings.job.devices.front()) && run.events.note)
     run.events.note("devices of PJRT plugins were tried with XLA on CPUs, not "
                     "on a TPU: docs/tpu.md");
   RoleOutput output{settings.log_dir}; // the folder is this run's alone

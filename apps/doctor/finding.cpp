@@ -4,8 +4,7 @@
 
 namespace troupe {
 
-std::string in_lines(const std::vector<Finding>& findings) {
-  size_t width = 0;
+std::string in_lines(const std::vector<Finding>& findings, size_t width) {
   for (const auto& finding : findings)
     width = std::max(width, finding.what.size());
   const auto padded = [](const std::string& text, size_t to) {

@@ -14,7 +14,7 @@ struct Finding {
 };
 
 /// "ok     clock       is kept by a time service", and "       -> …" where
-/// there is something to do.
-std::string in_lines(const std::vector<Finding>& findings);
+/// there is something to do. `width`: of the second column, at least.
+std::string in_lines(const std::vector<Finding>& findings, size_t width = 0);
 
 } // namespace troupe

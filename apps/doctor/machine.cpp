@@ -375,13 +375,6 @@ std::vector<Finding> ways_to(const std::string& addresses) {
   return out;
 }
 
-Finding given_devices(const std::vector<std::string>& devices) {
-  if (devices.front() == "cuda:all")
-    return try_devices(devices.front(), cuda_device_count());
-  return try_devices(print_devices(devices),
-                     static_cast<uint32_t>(devices.size()));
-}
-
 Finding data(const JobOptions& options) {
   try {
     const auto found = load_samples(options);
@@ -415,8 +408,27 @@ std::vector<Finding> examine_machine(const Settings& settings) {
       out.push_back(std::move(finding));
   if (!settings.job.data.empty())
     out.push_back(data(settings.job));
-  if (!settings.job.devices.empty())
-    out.push_back(given_devices(settings.job.devices));
+  return out;
+}
+
+std::vector<Finding> examine_devices(const Settings& settings) {
+  const auto& devices = settings.job.devices;
+  if (devices.empty())
+    return {};
+  if (devices.front() == "cuda:all")
+    return {try_devices(devices.front(), cuda_device_count())};
+  // Those of one job may be unlike; each kind has bits of its own.
+  std::vector<Finding> out;
+  auto rest = devices;
+  while (!rest.empty()) {
+    const auto kind = rest.front().substr(0, rest.front().find(':'));
+    const auto end = std::ranges::stable_partition(
+      rest, [&](const auto& device) { return device.starts_with(kind); });
+    const std::vector<std::string> alike(rest.begin(), end.begin());
+    out.push_back(
+      try_devices(print_devices(alike), static_cast<uint32_t>(alike.size())));
+    rest.erase(rest.begin(), end.begin());
+  }
   return out;
 }
 

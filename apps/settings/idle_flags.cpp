@@ -2,7 +2,6 @@
 
 #include "actors/job/stage_mesh.hpp"
 #include "actors/sockets/endpoint.hpp"
-#include "apps/settings/devices.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
 
@@ -106,11 +105,6 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               is_sharded(job) && job.cut.sharding != Sharding::optimizer,
               "with --shard " + to_string(job.cut.sharding)
                 + ", which sends gradients part by part; leave it out");
-  const bool by_plugin = !job.devices.empty()
-                         && is_of_plugin(job.devices.front());
-  refuse_idle(flags, {"threads-per-device"}, by_plugin,
-              "with devices of a PJRT plugin, which has threads of its own; "
-              "leave it out");
   refuse_idle(flags, {"bucket-mb"}, job.strategy == Strategy::tpu,
               with
                 + ", whose devices run one program that sums by itself; "

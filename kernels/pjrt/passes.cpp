@@ -32,6 +32,19 @@ void add(Arguments& arguments, const DeviceTensors& tensors) {
     arguments.push_back(&tensor);
 }
 
+namespace {
+
+[[noreturn]] void refuse_count(const std::string& file, uint32_t there) {
+  const auto plugin = "pjrt:" + file;
+  throw InputError(plugin + ": the plugin has "
+                   + (there == 0
+                        ? "no devices"
+                        : std::to_string(there) + " devices; use --devices "
+                            + plugin + ":" + std::to_string(there)));
+}
+
+} // namespace
+
 Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
   : graph_(graph),
     layout_(graph),
@@ -40,10 +53,7 @@ Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
     devices_(device.count) {
   std::iota(devices_.begin(), devices_.end(), device.index);
   if (devices_.back() >= client_->devices())
-    throw InputError(to_string(device) + ": the plugin has "
-                     + std::to_string(client_->devices())
-                     + " devices; use --devices pjrt:" + *device.file + ":"
-                     + std::to_string(client_->devices()));
+    refuse_count(*device.file, client_->devices());
   // What cannot be written is said before a batch comes.
   stablehlo::gradient_program(graph_, min_rows(graph_), precision_);
 }

@@ -1,6 +1,6 @@
 #include "kernels/pjrt/plugin_file.hpp"
 
-#include "kernels/base/rest_of.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/safetensors.hpp"
 
@@ -94,10 +94,11 @@ std::string compiler_flags() {
   for (const auto* variable : {"XLA_FLAGS", "LIBTPU_INIT_ARGS"}) {
     const auto* value = std::getenv(variable);
     std::string text = value != nullptr ? value : "";
-    if (!text.empty() && text.front() != '-') { // a file has them
-      std::ifstream file{text};
-      text = rest_of(file);
-    }
+    if (!text.empty() && text.front() != '-') // a file has them
+      try {
+        text = whole_file(text, uint64_t{1} << 20, "a compiler's flags");
+      } catch (const InputError&) { // the compiler says what it thinks of it
+      }
     for (const auto& word : words_of(text))
       if (!word.starts_with("--xla_dump")
           && !word.starts_with("--xla_force_host_platform_device_count"))

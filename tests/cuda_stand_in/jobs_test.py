@@ -207,6 +207,15 @@ class SameBits(unittest.TestCase):
                      r"ok +NCCL +\d+\.\d+\.\d+",
                      r"ok +--devices +cuda:all: loss 2\.\d+ .*as on a processor"):
             self.assertRegex(found, rf"(?m)^{line}")
+        both = findings("--devices", "cuda:0,cpu:2,cuda:1",
+                        environment=stand_in())
+        for kind in ("cuda:0,cuda:1: loss", "cpu:2: loss"):
+            self.assertRegex(both, rf"(?m)^ok +--devices +{kind}")
+        self.assertRegex(findings(environment=stand_in(",devices=0")),
+                         r"(?m)^ok +GPUs +no usable GPU: the driver shows none")
+        self.assertRegex(findings(environment=stand_in(",driver=11080")),
+                         r"(?m)^ok +GPUs +no usable GPU: NVIDIA's driver is one "
+                         r"of CUDA 11\.8, and this build wants CUDA 99\.0")
         self.assertRegex(findings("--devices", "cuda:2",
                                   environment=stand_in()),
                          r"(?m)^WRONG +--devices +cuda:2: this machine has 2")

@@ -495,7 +495,7 @@ TRAIN = {
     "standby": tested("tests/process/standby_test.py", "--standby"),
     "restarts": tested("tests/process/replan_test.py", "--restarts", "3"),
     "on-loss": tested("tests/process/replan_test.py", "--on-loss", "end"),
-    "allow-faults": tested("apps/process/launched_job.cpp", "--allow-faults"),
+    "allow-faults": tested("apps/chaos/chaos.cpp", "--allow-faults"),
     "certificates": says(r"certificates \S*of-job", "--certificates", "of-job",
                          base=APART),
     "certificate-seconds": certificate_seconds,

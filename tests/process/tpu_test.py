@@ -165,7 +165,10 @@ class Tpu(OwnFolder):
                 ({"STAND_IN_FAILS": "client"}, PLUGIN,
                  "^WRONG +--devices .*no chip is free"),
                 ({"STAND_IN_FAULTY": "1"}, PLUGIN + ":2",
-                 "^WRONG +--devices .*faulty")):
+                 "^WRONG +--devices .*faulty"),
+                ({"STAND_IN_FAILS": "3:" + self.path("failed")}, PLUGIN,
+                 "^WRONG +--devices .*uncorrectable memory error"),
+                ({}, PLUGIN + ":3", "^WRONG +--devices .*has 2 devices; use")):
             self.assertRegex(findings("--devices", devices,
                                       environment=settings), "(?m)" + found)
 

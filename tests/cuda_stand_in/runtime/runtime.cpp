@@ -54,8 +54,12 @@ struct CUevent_st {
 
 namespace {
 
+// A version that there is not: what a run leaves behind says what it ran on.
+constexpr int runtime_version = 99'000;
+
 struct Settings {
   uint32_t devices = 1;
+  int driver = runtime_version;
   size_t memory_mib = 1024;
   uint64_t seed = 0;
   uint64_t fail_malloc = 0;
@@ -113,6 +117,8 @@ void apply(Settings& settings, const std::string& words) {
     const auto number = std::strtoull(value.c_str(), nullptr, 10);
     if (name == "devices")
       settings.devices = static_cast<uint32_t>(number);
+    else if (name == "driver") // 11080: CUDA 11.8
+      settings.driver = static_cast<int>(number);
     else if (name == "memory_mib")
       settings.memory_mib = number;
     else if (name == "seed")
@@ -393,18 +399,22 @@ cudaError_t cudaGetLastError() {
   return status;
 }
 
-// A version that there is not: what a run leaves behind says what it ran on.
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 99000;
+  *version = runtime_version;
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  return cudaRuntimeGetVersion(version);
+  return call([&](Runtime& r) {
+    *version = r.settings.driver;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   return call([&](Runtime& r) {
+    if (r.settings.driver < runtime_version)
+      return cudaErrorInsufficientDriver;
     *count = static_cast<int>(r.settings.devices);
     return cudaSuccess;
   });

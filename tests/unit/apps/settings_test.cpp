@@ -256,6 +256,9 @@ BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
              boost::test_tools::per_element());
   BOOST_CHECK_EQUAL(print_devices(mixed.job.devices), "cuda:1,cpu:2");
   check_has(train_usage({"--devices", "cpu:1,cpu:1"}), "named twice");
+  check_has(train_usage({"--strategy", "mirrored", "--devices", "cpu:257",
+                         "--virtual-ranks", "257", "--global-batch", "257"}),
+            "257 workers cannot sum together, 256 can");
   check_has(train_usage({"--devices", "cuda:0,cpu:0"}), "cpu:N");
   check_has(train_usage({"--devices", "cuda:0,cpu:1"}), "different bits");
   check_has(train_usage({"--strategy", "parameter_server", "--sync",
@@ -293,12 +296,9 @@ BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
   BOOST_CHECK_EQUAL(two.job.devices.back(), plugin + ":1");
   BOOST_CHECK_EQUAL(print_devices(two.job.devices), plugin + ":2");
   BOOST_CHECK_EQUAL(parse_devices("pjrt:a:b.so").front(), "pjrt:a:b.so:0");
-  for (const std::vector<std::string>& idle :
-       {std::vector<std::string>{"--threads-per-device", "2"},
-        {"--bucket-mb", "1"}})
-    check_has(train_usage({"--strategy", "tpu", "--devices", plugin + ":2",
-                           idle[0], idle[1]}),
-              idle[0] + " has no effect");
+  check_has(train_usage({"--strategy", "tpu", "--devices", plugin + ":2",
+                         "--bucket-mb", "1"}),
+            "--bucket-mb has no effect");
 }
 
 BOOST_AUTO_TEST_CASE(an_option_that_is_off_in_the_file_is_not_given) {
