@@ -98,7 +98,7 @@ class Machine(OwnFolder):
 
     def test_devices_train_a_little(self):
         self.assertRegex(findings("--devices", "cpu:2"),
-                         r"(?m)^ok +--devices  cpu:2: loss 2\.\d+ after 4 "
+                         r"(?m)^ok +--devices +cpu:2: loss 2\.\d+ after 4 "
                          r"steps in .* s, as on a processor; \S")
         self.check_wrong("--devices", "cuda:63: (no usable GPU|this )",
                          "--devices", "cuda:63")
