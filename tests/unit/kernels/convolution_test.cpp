@@ -2,6 +2,7 @@
 #include "kernels/cpu/isa.hpp"
 #include "tests/unit/kernels/operator_check.hpp"
 
+#include <Eigen/Core>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -22,36 +23,56 @@ uint64_t windows(uint64_t extent, const Sizes& s) {
   return (extent + 2 * s.padding - s.kernel) / s.stride + 1;
 }
 
-/// A convolution as its definition has it.
-std::vector<double> convolve(const Sizes& s, bool bias, bool relu,
-                             const Operands& x) {
+using Matrix =
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// What each window sees of a group's channels, [windows, kernel * kernel *
+/// channels]; zeros where it is padding.
+Matrix seen_by_windows(const Sizes& s, uint64_t group,
+                       const std::vector<double>& x) {
   const auto high = windows(s.height, s);
   const auto wide = windows(s.width, s);
   const uint64_t inputs = s.channels / s.groups;
-  const uint64_t outputs = s.units / s.groups;
-  std::vector<double> y;
+  Matrix seen = Matrix::Zero(static_cast<Eigen::Index>(s.rows * high * wide),
+                             s.kernel * s.kernel * inputs);
+  auto* at = seen.data();
   for (uint64_t r = 0; r < s.rows; ++r)
     for (uint64_t i = 0; i < high; ++i)
       for (uint64_t j = 0; j < wide; ++j)
-        for (uint64_t u = 0; u < s.units; ++u) {
-          double sum = bias ? x.parameters[1][u] : 0;
-          for (uint64_t a = 0; a < s.kernel; ++a)
-            for (uint64_t b = 0; b < s.kernel; ++b) {
-              const auto row = i * s.stride + a - s.padding; // wraps below 0
-              const auto column = j * s.stride + b - s.padding;
-              if (row >= s.height || column >= s.width)
-                continue;
-              for (uint64_t c = 0; c < inputs; ++c)
-                sum +=
-                  x.inputs[0][((r * s.height + row) * s.width + column)
-                                * s.channels
-                              + u / outputs * inputs + c]
-                  * x.parameters[0][((a * s.kernel + b) * inputs + c) * s.units
-                                    + u];
-            }
-          y.push_back(relu ? std::max(sum, 0.0) : sum);
-        }
-  return y;
+        for (uint64_t a = 0; a < s.kernel; ++a)
+          for (uint64_t b = 0; b < s.kernel; ++b, at += inputs) {
+            const auto row = i * s.stride + a - s.padding; // wraps below 0
+            const auto column = j * s.stride + b - s.padding;
+            if (row < s.height && column < s.width)
+              std::copy_n(
+                &x[((r * s.height + row) * s.width + column) * s.channels
+                   + group * inputs],
+                inputs, at);
+          }
+  return seen;
+}
+
+/// A convolution as its definition has it: products of windows and weights.
+std::vector<double> convolve(const Sizes& s, bool bias, bool relu,
+                             const Operands& x) {
+  const auto places = static_cast<Eigen::Index>(s.rows * windows(s.height, s)
+                                                * windows(s.width, s));
+  const Eigen::Index outputs = s.units / s.groups;
+  const auto& weights = x.parameters[0];
+  const Eigen::Map<const Matrix> all_weights(
+    weights.data(), static_cast<Eigen::Index>(weights.size()) / s.units,
+    s.units);
+  Matrix y = Matrix::Zero(places, s.units);
+  if (bias)
+    y.rowwise() = Eigen::Map<const Eigen::RowVectorXd>(x.parameters[1].data(),
+                                                       s.units);
+  for (uint32_t group = 0; group < s.groups; ++group)
+    y.middleCols(group * outputs, outputs).noalias() +=
+      seen_by_windows(s, group, x.inputs[0])
+      * all_weights.middleCols(group * outputs, outputs);
+  if (relu)
+    y = y.cwiseMax(0.0);
+  return {y.data(), y.data() + y.size()};
 }
 
 OperatorCase convolution(const Sizes& s, bool bias = true, bool relu = false) {
