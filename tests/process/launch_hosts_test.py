@@ -455,7 +455,7 @@ class LaunchHosts(OwnFolder):
             file.write("#!/bin/sh\necho 'troupe 0.1'\n")
         os.chmod(other, 0o755)
         line = self.refused(flags=["--remote-path", other])
-        self.assertRegex(line, r"h1: \S*other is another program there \(troupe "
+        self.assertRegex(line, r"h[12]: \S*other is another program there \(troupe "
                          r"0\.1, SHA-256 .* remove it")
         with open(other) as file:
             self.assertIn("0.1", file.read())
