@@ -87,7 +87,7 @@ void CertificateDesk::lead(Keep keep,
 }
 
 void CertificateDesk::answer(const MemberName& peer, const std::string& text,
-                             Answered done) {
+                             const Answered& done) {
   std::string said;
   if (const auto petition = petition_of(text)) {
     const std::lock_guard guard{mutex_};

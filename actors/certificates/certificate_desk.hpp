@@ -73,7 +73,8 @@ public:
   void lead(Keep keep, const std::map<std::string, int64_t>& used = {});
 
   /// `peer`: whose certificate the other side has shown; nobody: it has none.
-  void answer(const MemberName& peer, const std::string& text, Answered done);
+  void answer(const MemberName& peer, const std::string& text,
+              const Answered& done);
 
 private:
   /// The answer; empty: it follows once something is kept.
