@@ -118,7 +118,7 @@ std::string make_in(const fs::path& place, bool shared,
 
 } // namespace
 
-RunFolder::RunFolder(Place place, Kind kind) {
+RunFolder::RunFolder(Place place, const Kind& kind) {
   const auto all = places(place);
   std::string why;
   for (const auto& one : all) {

@@ -30,7 +30,7 @@ public:
   /// Errors: InputError where none can be made, or no file in it.
   explicit RunFolder(Place place = Place::temporary)
     : RunFolder(place, Kind{}) {}
-  RunFolder(Place place, Kind kind);
+  RunFolder(Place place, const Kind& kind);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
