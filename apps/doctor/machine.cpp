@@ -422,12 +422,14 @@ std::vector<Finding> examine_devices(const Settings& settings) {
   auto rest = devices;
   while (!rest.empty()) {
     const auto kind = rest.front().substr(0, rest.front().find(':'));
-    const auto end = std::ranges::stable_partition(
-      rest, [&](const auto& device) { return device.starts_with(kind); });
-    const std::vector<std::string> alike(rest.begin(), end.begin());
+    const auto end = std::stable_partition(rest.begin(), rest.end(),
+                                           [&](const auto& device) {
+                                             return device.starts_with(kind);
+                                           });
+    const std::vector<std::string> alike(rest.begin(), end);
     out.push_back(
       try_devices(print_devices(alike), static_cast<uint32_t>(alike.size())));
-    rest.erase(rest.begin(), end.begin());
+    rest.erase(rest.begin(), end);
   }
   return out;
 }

@@ -33,8 +33,9 @@ Matrix seen_by_windows(const Sizes& s, uint64_t group,
   const auto high = windows(s.height, s);
   const auto wide = windows(s.width, s);
   const uint64_t inputs = s.channels / s.groups;
-  Matrix seen = Matrix::Zero(static_cast<Eigen::Index>(s.rows * high * wide),
-                             s.kernel * s.kernel * inputs);
+  Matrix seen =
+    Matrix::Zero(static_cast<Eigen::Index>(s.rows * high * wide),
+                 static_cast<Eigen::Index>(s.kernel * s.kernel * inputs));
   auto* at = seen.data();
   for (uint64_t r = 0; r < s.rows; ++r)
     for (uint64_t i = 0; i < high; ++i)
