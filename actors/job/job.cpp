@@ -67,9 +67,8 @@ void check_group(const Plan& plan) {
     std::ranges::count_if(plan.roles, [](const RolePlan& role) {
       return role.role.kind == RoleKind::worker;
     });
-  const bool sums = plan.dense_reduced || plan.strategy == Strategy::mirrored
-                    || plan.strategy == Strategy::multi_worker_mirrored
-                    || plan.strategy == Strategy::fully_sharded;
+  const bool sums = plan.dense_reduced
+                    || plan.strategy != Strategy::parameter_server;
   if (sums && workers > int64_t{SharedControl::max_members})
     throw UsageError(std::to_string(workers) + " workers cannot sum together, "
                      + std::to_string(SharedControl::max_members)

@@ -142,9 +142,9 @@ constexpr Purpose purposes[] = {
   {"doctor", "troupe doctor [HOST:PORT] [flags]",
    "Looks at this machine: what a run needs of it, and whether what --listen, "
    "--certificates, --coordinator, --data and --devices name is fit for one. "
-   "Or at the "
-   "running job whose metrics are at HOST:PORT: who holds it up, why, and what "
-   "to do. Status 1 where something is wrong.",
+   "Or at the running job whose metrics are at HOST:PORT: who holds it up, "
+   "why, "
+   "and what to do. Status 1 where something is wrong.",
    "  troupe doctor --coordinator 10.0.0.1:7000 --certificates certs\n"
    "  troupe doctor --devices cuda:all\n"
    "  troupe doctor 127.0.0.1:9400\n"},

@@ -25,15 +25,6 @@ LeafStats stats_of(const std::vector<float>& losses, int32_t correct) {
   return out;
 }
 
-} // namespace
-
-void add(Arguments& arguments, const DeviceTensors& tensors) {
-  for (const auto& tensor : tensors)
-    arguments.push_back(&tensor);
-}
-
-namespace {
-
 [[noreturn]] void refuse_count(const std::string& file, uint32_t there) {
   const auto plugin = "pjrt:" + file;
   throw InputError(plugin + ": the plugin has "
@@ -44,6 +35,11 @@ namespace {
 }
 
 } // namespace
+
+void add(Arguments& arguments, const DeviceTensors& tensors) {
+  for (const auto& tensor : tensors)
+    arguments.push_back(&tensor);
+}
 
 Passes::Passes(const Graph& graph, DeviceId device, Precision precision)
   : graph_(graph),

@@ -256,9 +256,10 @@ BOOST_AUTO_TEST_CASE(gpus_are_used_where_there_are_any) {
              boost::test_tools::per_element());
   BOOST_CHECK_EQUAL(print_devices(mixed.job.devices), "cuda:1,cpu:2");
   check_has(train_usage({"--devices", "cpu:1,cpu:1"}), "named twice");
-  check_has(train_usage({"--strategy", "mirrored", "--devices", "cpu:257",
-                         "--virtual-ranks", "257", "--global-batch", "257"}),
-            "257 workers cannot sum together, 256 can");
+  for (const std::string strategy : {"mirrored", "central_storage"})
+    check_has(train_usage({"--strategy", strategy, "--devices", "cpu:257",
+                           "--virtual-ranks", "257", "--global-batch", "257"}),
+              "257 workers cannot sum together, 256 can");
   check_has(train_usage({"--devices", "cuda:0,cpu:0"}), "cpu:N");
   check_has(train_usage({"--devices", "cuda:0,cpu:1"}), "different bits");
   check_has(train_usage({"--strategy", "parameter_server", "--sync",
