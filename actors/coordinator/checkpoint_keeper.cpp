@@ -28,7 +28,6 @@ namespace {
 using Clock = SteadyClock;
 
 constexpr const char* contents_fact = "data's contents";
-constexpr const char* classes_setting = "numeric-classes";
 
 std::string utc_now() {
   const auto now = std::time(nullptr);
@@ -145,7 +144,7 @@ std::vector<std::string> classes_of(const Job& job) {
     return {};
   std::vector<std::string> out;
   for (const auto& [name, value] : job.beginning->manifest().settings)
-    if (name == classes_setting)
+    if (name == numeric_classes_setting)
       for (auto rest = std::string_view{value}.substr(0, longest);
            !rest.empty();) {
         const auto end = std::min(rest.find(between_classes), rest.size());
@@ -336,7 +335,8 @@ CheckpointKeeper::write(const Snapshot& snapshot, const Consistency& period,
   manifest.cause = cause;
   describe_checkpoint(*job_, fingerprint_, manifest);
   if (!numeric_classes.empty())
-    manifest.settings.emplace_back(classes_setting, listed(numeric_classes));
+    manifest.settings.emplace_back(numeric_classes_setting,
+                                   listed(numeric_classes));
   manifest.period = {period.async, period.step, period.updates};
   const auto runs = 1 + state_slots(job_->options.rule.kind);
   Joined joined;

@@ -176,9 +176,9 @@ MemoryNeed need_of_member(const Job& job, const RolePlan& member,
 MemoryNeed sum_of(const std::vector<MemoryNeed>& needs) {
   MemoryNeed all{};
   for (const auto& need : needs) {
-    all.variables += need.variables;
-    all.gradients += need.gradients;
-    all.step += need.step;
+    all.variables += need.devices * need.variables;
+    all.gradients += need.devices * need.gradients;
+    all.step += need.devices * need.step;
   }
   return all;
 }
@@ -299,6 +299,17 @@ std::string fitting_pipeline(const JobOptions& given) {
   return "";
 }
 
+/// That a worker drives together, which the plan names as one.
+uint64_t devices_of(const Job& job, const RolePlan& worker) {
+  const auto& devices = job.options.devices;
+  return std::ranges::find(devices, worker.device) == devices.end()
+           ? devices.size()
+           : 1;
+}
+
+/// A device's, beside its gradient, while several add theirs up.
+constexpr uint64_t gradients_of_a_sum = 3;
+
 /// Virtual ranks that a worker computes at once, with memory and a gradient for
 /// each: one a thread; in lock step all of its own, also once one of the
 /// workers has died.
@@ -346,7 +357,10 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
     if (by_parts)
       continue;
     const auto at_once = ranks_at_once(job, role, workers.size());
-    needs.back().gradients += (at_once - 1) * job.layout.total * sizeof(float);
+    needs.back().devices = devices_of(job, role);
+    const auto more = at_once - 1
+                      + (needs.back().devices > 1 ? gradients_of_a_sum : 0);
+    needs.back().gradients += more * job.layout.total * sizeof(float);
     if (is_processor(role))
       needs.back().step = of_rank * at_once + of_norms;
   }
@@ -362,7 +376,10 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
 }
 
 std::string in_words(const MemoryNeed& need) {
-  return "needs about " + in_units(need.bytes()) + " (" + parts_of(need) + ')';
+  return "needs about " + in_units(need.bytes()) + " (" + parts_of(need) + ')'
+         + (need.devices > 1
+              ? ", on each of " + std::to_string(need.devices) + " devices"
+              : "");
 }
 
 std::string to_string(const MemoryNeed& need) {

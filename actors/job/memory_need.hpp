@@ -18,14 +18,18 @@ struct MemoryNeed {
   /// Activations of micro-batches, as many as are held, and what norms over
   /// virtual ranks tell others.
   uint64_t step = 0;
-  uint64_t bytes() const { return variables + gradients + step; }
+  /// That a worker drives together: each has as much.
+  uint64_t devices = 1;
+  uint64_t bytes() const { return variables + gradients + step; } ///< of each
+  uint64_t of_all() const { return devices * bytes(); }
 };
 
 /// What each role of the plan needs. `step` is left out where the caller has no
 /// use for it: it takes a while.
 std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps = true);
 
-/// "needs about 1.9 GiB (variables 1.2 GiB, gradients 410 MiB, a step 300 MiB)"
+/// "needs about 1.9 GiB (variables 1.2 GiB, gradients 410 MiB, a step 300
+/// MiB)", "…, on each of 4 devices"
 std::string in_words(const MemoryNeed& need);
 /// The same, after the role's name.
 std::string to_string(const MemoryNeed& need);

@@ -46,11 +46,15 @@ std::string megabytes(uint64_t bytes) {
   return text;
 }
 
-std::string fact(const CheckpointManifest& manifest, const std::string& name) {
-  for (const auto& [known, value] : manifest.facts)
+std::string shown(const CheckpointFacts& facts, const std::string& name) {
+  for (const auto& [known, value] : facts)
     if (known == name)
       return shown_text(value);
   return "?";
+}
+
+std::string classes_of(const CheckpointManifest& manifest) {
+  return shown(manifest.settings, numeric_classes_setting);
 }
 
 /// The parameters, whose file no tensor is in that is not one.
@@ -83,19 +87,20 @@ const char* kind_of(const InputError& failure) {
 
 int list(const std::string& folder) {
   const auto checkpoints = checkpoints_in(folder);
-  std::printf("%-14s %-21s %10s  %-9s %-9s %s\n", "step", "written", "size",
-              "why", "optimizer", "model");
+  std::printf("%-14s %-21s %10s  %-9s %-9s %s, %s\n", "step", "written", "size",
+              "why", "optimizer", "model", "numeric class");
   for (const auto& path : checkpoints) {
     try {
       const CheckpointReader reader{path};
       const auto& manifest = reader.manifest();
-      std::printf("%-14llu %-21s %10s  %-9s %-9s %s\n",
+      std::printf("%-14llu %-21s %10s  %-9s %-9s %s, %s\n",
                   static_cast<unsigned long long>(manifest.step),
                   shown_text(manifest.written_at).c_str(),
                   megabytes(manifest.bytes()).c_str(),
                   shown_text(manifest.cause).c_str(),
-                  fact(manifest, "optimizer").c_str(),
-                  fact(manifest, "model").c_str());
+                  shown(manifest.facts, "optimizer").c_str(),
+                  shown(manifest.facts, "model").c_str(),
+                  classes_of(manifest).c_str());
     } catch (const InputError& failure) {
       std::printf("%s: %s\n", kind_of(failure),
                   shown_text(failure.what()).c_str());
@@ -126,12 +131,13 @@ int verify(const std::string& folder) {
       for (const auto& line : damages)
         bad(line, "damaged");
       if (damages.empty())
-        std::printf("whole: %s, step %llu, %zu tensors, %s, %s\n",
+        std::printf("whole: %s, step %llu, %zu tensors, %s, %s, %s\n",
                     shown_text(path).c_str(),
                     static_cast<unsigned long long>(reader.manifest().step),
                     reader.manifest().tensors.size(),
                     megabytes(reader.manifest().bytes()).c_str(),
-                    digest_of(reader).c_str());
+                    digest_of(reader).c_str(),
+                    classes_of(reader.manifest()).c_str());
     } catch (const InputError& failure) {
       bad(failure.what(), kind_of(failure));
     }

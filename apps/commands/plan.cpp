@@ -40,7 +40,7 @@ int run_plan(const Settings& settings) {
   std::printf("\nmemory, at least\n");
   for (const auto& need : memory_needs(job)) {
     std::printf("  %s\n", to_string(need).c_str());
-    bytes += need.bytes();
+    bytes += need.of_all();
   }
   std::printf("  all: %s\n", in_units(bytes).c_str());
   if (const auto limit = job.options.cut.device_memory; limit > 0)

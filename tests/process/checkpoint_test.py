@@ -5,6 +5,7 @@ disturbed; damage and a full disk cost a checkpoint, never the run."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -399,9 +400,13 @@ class CheckpointTest(unittest.TestCase):
         self.assertIn(summary["weights_sha256"], done.stdout)
         self.assertEqual(tensor_values(out), tensor_values(saved))
         verdict = troupe("checkpoint", "verify", self.folder)
-        self.assertIn(summary["weights_sha256"], verdict.stdout)
+        self.assertIn(
+            f"{summary['weights_sha256']}, {summary['numeric_class']}\n",
+            verdict.stdout)
         listed = troupe("checkpoint", "ls", self.folder)
-        self.assertRegex(listed.stdout, r"(?m)^60 .* (end|periodic) .* mlp:784-48-10$")
+        self.assertRegex(
+            listed.stdout, r"(?m)^60 .* (end|periodic) .* mlp:784-48-10, "
+            + re.escape(summary["numeric_class"]) + "$")
 
     def test_mistakes_with_the_flags_are_one_line(self):
         for arguments, says in (

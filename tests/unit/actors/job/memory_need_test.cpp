@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 // A job that could not fit was started, killed by the kernel, and started again
 // until its restarts were spent.
@@ -46,6 +47,25 @@ BOOST_AUTO_TEST_CASE(one_device_keeps_parameters_and_state_once) {
   BOOST_TEST(need.gradients == flat);
   BOOST_TEST(need.step > 0u);
   BOOST_TEST(to_string(need).starts_with("worker:0 needs about 1"));
+}
+
+BOOST_AUTO_TEST_CASE(
+  devices_that_a_worker_drives_together_have_all_of_it_each) {
+  auto options = wide();
+  options.strategy = Strategy::tpu;
+  const auto needs = [&](const std::vector<std::string>& devices) {
+    options.devices = devices;
+    return need_of(Job{options, 500}, {RoleKind::worker, 0});
+  };
+  const auto one = needs({"pjrt:x.so:0"});
+  const auto two = needs({"pjrt:x.so:0", "pjrt:x.so:1"});
+  BOOST_TEST(one.devices == 1u);
+  BOOST_TEST(one.of_all() == one.bytes());
+  BOOST_TEST(two.devices == 2u);
+  BOOST_TEST(two.variables == one.variables);
+  BOOST_TEST(two.gradients == 4 * one.gradients); // three while they are summed
+  BOOST_TEST(two.of_all() == 2 * two.bytes());
+  BOOST_TEST(to_string(two).ends_with(", on each of 2 devices"));
 }
 
 BOOST_AUTO_TEST_CASE(threads_have_a_gradient_and_a_step_each) {
