@@ -52,7 +52,9 @@ membership_options(const Job& job, const EpochPlan& plan,
     return plan.viable(present);
   };
   options.paired = job.plan.paired;
-  options.join_deadline_ms = job.options.join_deadline_ms;
+  options.join_deadline_ms = job.options.deadlines.join_ms;
+  options.busy_seal_deadline_ms =
+    static_cast<uint64_t>(pass_patience(job.options).count());
   options.roles = members_of(job.plan);
   if (past) {
     options.epoch = past->epoch;
@@ -70,8 +72,8 @@ membership_options(const Job& job, const EpochPlan& plan,
 SilenceWatch::Options silence_options(const Job& job,
                                       const CoordinatorOptions& options) {
   auto out = options.silence;
-  if (job.options.loss_ms > 0)
-    out.min_ms = out.max_ms = job.options.loss_ms;
+  if (job.options.deadlines.loss_ms > 0)
+    out.min_ms = out.max_ms = job.options.deadlines.loss_ms;
   if (!job.options.processes)
     out.min_ms = out.max_ms = options.actor_silence_deadline_ms;
   out.tick_ms = tick_period.count();
@@ -84,7 +86,7 @@ Reshaping::Options reshaping_options(const Job& job, uint32_t min_workers) {
   options.roles = members_of(job.plan);
   options.max_workers = job.options.virtual_ranks;
   options.chain = job.options.chain;
-  options.join_deadline_ms = job.options.join_deadline_ms;
+  options.join_deadline_ms = job.options.deadlines.join_ms;
   for (const auto& slice : job.plan.slices)
     options.slice_bytes.push_back(slice.bytes());
   const bool paired = job.plan.paired;
@@ -130,7 +132,7 @@ CoordinatorState::CoordinatorState(coordinator_actor::pointer self,
                              .decides = decides(*job_)}),
     reshaping_(reshaping_options(*job_, options_.min_workers),
                epoch_plan_.chains()),
-    joining_({.claim_ms = job_->options.join_deadline_ms}, steady_ms()),
+    joining_({.claim_ms = job_->options.deadlines.join_ms}, steady_ms()),
     membership_(
       membership_options(
         *job_, epoch_plan_,
@@ -247,9 +249,9 @@ std::chrono::milliseconds CoordinatorState::patience_with_readers() const {
 
 /// Whoever is to join may take as long as it was given.
 std::chrono::milliseconds CoordinatorState::stall_deadline() const {
-  const std::chrono::milliseconds usual{options_.stall_deadline_ms};
+  const std::chrono::milliseconds usual{job_->options.deadlines.step_ms};
   const std::chrono::milliseconds to_join{
-    begun_ ? 0 : job_->options.join_deadline_ms};
+    begun_ ? 0 : job_->options.deadlines.join_ms};
   return std::max(usual, patience_with_readers()) + to_join;
 }
 
@@ -295,7 +297,8 @@ void CoordinatorState::on_tick() {
          + std::to_string(stall_deadline().count() / 1000) + " s after step "
          + std::to_string(steps_) + ": "
          + (watch_.reason().empty() ? "" : watch_.reason() + "; ")
-         + "look at troupe's logs (--log-dir)");
+         + "look at troupe's logs (--log-dir); where a step may take longer, "
+           "raise --step-deadline-ms");
 }
 
 coordinator_actor spawn_coordinator(caf::actor_system& system,

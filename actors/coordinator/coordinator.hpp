@@ -67,7 +67,6 @@ struct CoordinatorOptions {
   /// One that was left out and has not said hello is asked for again.
   uint64_t return_deadline_ms = 5'000;
   /// A run that commits nothing for this long is stuck and ends.
-  uint64_t stall_deadline_ms = 120'000;
   /// Told to end before the first epoch: how long that may take to begin, for
   /// what it begins with to be saved.
   uint64_t stop_deadline_ms = 1'500;

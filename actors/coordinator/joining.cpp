@@ -156,7 +156,7 @@ void CoordinatorState::on(const Join& join) {
   joining_.joined(join);
   joined_ = Clock::now();
   silence_.joined(join.role, steady_ms());
-  if (job_->options.loss_ms == 0 && is_apart(present_, join.role))
+  if (job_->options.deadlines.loss_ms == 0 && is_apart(present_, join.role))
     silence_.raise_min(loss_between_hosts(job_->options).count());
   self_->monitor(actor);
   faults_.joined(join.role, actor);
@@ -174,9 +174,10 @@ void CoordinatorState::on(const Join& join) {
 void CoordinatorState::pace_signs() {
   const auto& own = job_->options;
   const auto members = membership_.present() + membership_.absent().size();
-  const auto loss_ms = own.loss_ms > 0 ? own.loss_ms : options_.silence.max_ms;
+  const auto loss_ms = own.deadlines.loss_ms > 0 ? own.deadlines.loss_ms
+                                                 : options_.silence.max_ms;
   sign_ms_ = std::max(sign_ms_, sign_period_ms(members, loss_ms));
-  if (own.loss_ms == 0 && own.processes && sign_ms_ > usual_sign_ms)
+  if (own.deadlines.loss_ms == 0 && own.processes && sign_ms_ > usual_sign_ms)
     silence_.raise_min(signs_before_loss * sign_ms_);
 }
 

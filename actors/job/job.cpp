@@ -31,6 +31,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LrShape, schedule, min, warmup_steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageSchedule, order, recompute, chunks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataAccess, memory, cache, timeout_s,
                                    readers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Deadlines, join_ms, loss_ms, step_ms)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, data, stages, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelCut, split_at, virtual_slices,
                                    device_memory, sharding, tensor, mesh,
@@ -44,8 +45,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
   digests, reduction, all_reduce, compress, plugin, server_filter, server_rule,
   bucket_mb, link, link_encryption, virtual_ranks, global_batch, epochs, steps,
   optimizer, rule, clip_norm, dropout, precision, learning_rate, lr, seed, isa,
-  eval_every, histogram_every, join_deadline_ms, loss_ms, sample, samples,
-  resume_from, evaluates)
+  eval_every, histogram_every, deadlines, sample, samples, resume_from,
+  evaluates)
 
 std::string to_json(const JobOptions& options) {
   return nlohmann::json(options).dump();

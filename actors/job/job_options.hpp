@@ -42,6 +42,17 @@ struct ModelCut {
   std::string sync_data = "all_reduce"; ///< of hybrid, over its data axis
 };
 
+/// How long is waited for roles.
+struct Deadlines {
+  uint64_t join_ms = 30'000; ///< after the last one that came
+  /// Without a sign of life for so long a member counts as lost; 0: a second
+  /// and more on one host, three and more where members are on several.
+  uint64_t loss_ms = 0;
+  /// A run without a step for so long ends. Of one that gives signs of life
+  /// the others wait half as long.
+  uint64_t step_ms = 120'000;
+};
+
 /// Everything that fixes what a job computes and how it is laid out. Parsed
 /// and checked once in apps/; travels as JSON from the coordinator to each
 /// role, so a role needs an address and certificates only.
@@ -116,10 +127,7 @@ struct JobOptions {
   std::string isa = "auto";
   uint64_t eval_every = 1;      ///< epochs; 0: at the end only
   uint64_t histogram_every = 0; ///< steps; 0: nobody asks how values lie
-  uint64_t join_deadline_ms = 30'000;
-  /// Without a sign of life for so long a member counts as lost; 0: a second
-  /// and more on one host, three and more where members are on several.
-  uint64_t loss_ms = 0;
+  Deadlines deadlines;
   /// Shape and number of the training samples. Job fills them in, so that a
   /// role that computes no gradient makes the same job without the data.
   SampleShape sample;
@@ -132,8 +140,13 @@ struct JobOptions {
 
 /// How long members of several hosts may be silent.
 inline std::chrono::milliseconds loss_between_hosts(const JobOptions& options) {
-  return std::chrono::milliseconds{options.loss_ms > 0 ? options.loss_ms
-                                                       : 3'000};
+  const auto given = options.deadlines.loss_ms;
+  return std::chrono::milliseconds{given > 0 ? given : 3'000};
+}
+
+/// How long a member waits for others that are at a pass, or compile one.
+inline std::chrono::milliseconds pass_patience(const JobOptions& options) {
+  return std::chrono::milliseconds{options.deadlines.step_ms / 2};
 }
 
 /// Errors of from_json: InputError naming the field.

@@ -133,7 +133,8 @@ void send_join(const RoleContext& context, const caf::strong_actor_ptr& actor,
     // take a second model's memory to find them alike.
     if (context.own_process || id.kind != DeviceId::Kind::cpu)
       join.probe = probe_hash(*context.job, device);
-    join.numeric_class = numeric_class(id, context.job->precision());
+    join.numeric_class = numeric_class(id, context.job->precision(),
+                                       &context.job->graph);
   }
   if (context.own_process && reads_samples(*context.job, context.role.kind))
     join.data = data_contents(*context.job, *context.data.train);

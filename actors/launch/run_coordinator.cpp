@@ -51,7 +51,7 @@ StandbyWatch::Options standby_options(const RunOptions& options,
                                       const CoordinatorProcess& process) {
   StandbyWatch::Options out;
   out.asked = to_json(options.job);
-  out.deadline = std::chrono::milliseconds{options.job.join_deadline_ms};
+  out.deadline = std::chrono::milliseconds{options.job.deadlines.join_ms};
   if (process.launched)
     out.deadline = std::chrono::hours{24 * 365};
   else

@@ -11,14 +11,11 @@ namespace {
 
 using Clock = SteadyClock;
 
-/// Past it a collective has failed. The coordinator notices silent members long
-/// before; this is for what nobody thought of.
-constexpr std::chrono::seconds collective_deadline{60};
-
 } // namespace
 
-EpochGroup::EpochGroup(FaultTrigger& faults, std::function<void()> spoilt)
-  : faults_(faults), spoilt_(std::move(spoilt)) {}
+EpochGroup::EpochGroup(FaultTrigger& faults, std::chrono::milliseconds patience,
+                       std::function<void()> spoilt)
+  : faults_(faults), patience_(patience), spoilt_(std::move(spoilt)) {}
 
 void EpochGroup::expect() {
   std::lock_guard lock{mutex_};
@@ -29,7 +26,7 @@ void EpochGroup::expect() {
 void EpochGroup::join(std::shared_ptr<ReplicaGroup> group) {
   std::lock_guard lock{mutex_};
   aborted_ = false;
-  group_ = std::move(group);
+  group_.swap(group); // the one before ends past the lock: it may have to wait
   reducer_ = group_ ? group_->reducer.get() : nullptr;
   traffic_ = {};
   forming_ = false;
@@ -86,7 +83,7 @@ bool EpochGroup::reduce(ReduceStep step, size_t buckets,
     return false;
   }
   const auto begin = Clock::now();
-  const auto result = reducer_->finish(begin + collective_deadline);
+  const auto result = reducer_->finish(begin + patience_);
   outcome.wait_seconds += seconds_since(begin);
   faults_.pass(StepPhase::reduce);
   const auto so_far = reducer_->traffic();
@@ -100,14 +97,13 @@ bool EpochGroup::broadcast(float* array, size_t count, uint32_t source,
                            StepOutcome& outcome) {
   const auto begin = Clock::now();
   const auto result = reducer_->broadcast(array, count, source,
-                                          begin + collective_deadline);
+                                          begin + patience_);
   outcome.wait_seconds += seconds_since(begin);
   return is_done(result, outcome);
 }
 
 bool EpochGroup::all_reduce(float* values, size_t count, StepOutcome& outcome) {
-  return is_done(reducer_->all_reduce(values, count,
-                                      Clock::now() + collective_deadline),
+  return is_done(reducer_->all_reduce(values, count, Clock::now() + patience_),
                  outcome);
 }
 

@@ -4,6 +4,7 @@
 #include "actors/replica/group.hpp"
 #include "actors/replica/step_outcome.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,8 +23,9 @@ namespace troupe {
 class EpochGroup {
 public:
   /// `spoilt`: after a collective some member may still write to the memory
-  /// that this one brought.
-  explicit EpochGroup(FaultTrigger& faults, std::function<void()> spoilt = {});
+  /// that this one brought. `patience`: of a collective.
+  EpochGroup(FaultTrigger& faults, std::chrono::milliseconds patience,
+             std::function<void()> spoilt = {});
 
   /// The group of the next epoch is being formed: a rank that is lost from now
   /// on is one of that group.
@@ -59,6 +61,9 @@ private:
   bool is_done(const CollectiveResult& result, StepOutcome& outcome);
 
   FaultTrigger& faults_;
+  /// Past it a collective has failed. The coordinator notices silent members
+  /// long before; this is for what nobody thought of.
+  std::chrono::milliseconds patience_;
   std::function<void()> spoilt_;
   std::mutex mutex_; ///< of the six below against abort() and lost()
   bool forming_ = false;

@@ -46,7 +46,8 @@ ReplicaSteps::ReplicaSteps(const RoleContext& context, Executor& executor)
     sums_(job_, replicas_, !context.own_process, on_devices_),
     statistics_(job_, replicas_),
     home_(home_of(context_, alone(), computer_, update_)),
-    group_(*context_.faults, [this] { move_to_new_arrays(); }) {
+    group_(*context_.faults, pass_patience(job_.options),
+           [this] { move_to_new_arrays(); }) {
   layouts_ = bucket_layouts(job_, alone());
   if (job_.goes_in_lock_step())
     layouts_.resize(1); // no pass goes on beside the reduction

@@ -62,7 +62,7 @@ DenseSteps::DenseSteps(const RoleContext& context, Executor& executor)
     newest_(oldest_),
     count_from_(count_from(job_.beginning.get())),
     statistics_(job_, 1),
-    group_(*context_.faults) {}
+    group_(*context_.faults, pass_patience(job_.options)) {}
 
 /// A step is one update of the slices kept here, whatever the rows do.
 uint64_t DenseSteps::count_from(const Beginning* beginning) const {

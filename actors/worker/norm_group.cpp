@@ -12,7 +12,7 @@ NormGroup::NormGroup(const RoleContext& context)
     job_(*context.job),
     buckets_(make_buckets(job_.worker_graph, job_.layout, 0)),
     room_(job_, 1),
-    group_(*context.faults) {}
+    group_(*context.faults, pass_patience(job_.options)) {}
 
 /// Each epoch has arrays of its own: a member that stopped in the middle of the
 /// last one's may write to those later.

@@ -76,7 +76,7 @@ JobOptions table_job_of(uint32_t workers, uint32_t shards, uint64_t bytes) {
   job.digests = false; // they would take longer than the run
   job.global_batch = workers;
   job.learning_rate = 0.25;
-  job.join_deadline_ms = 300'000; // while tables are filled
+  job.deadlines.join_ms = 300'000; // while tables are filled
   return job;
 }
 

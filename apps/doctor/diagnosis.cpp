@@ -420,6 +420,107 @@ bool is_undecided(const JobView& job) {
   return !job.late.empty() && !diagnose_at_once(job);
 }
 
+namespace {
+
+/// On cores that have too much to do short computing is anybody's: nobody waits
+/// for it.
+std::optional<Finding> of_pace(const JobView& job, double step_ms) {
+  const auto pace = pace_of(job);
+  if (!pace || !(pace->longest > straggles * pace->median)
+      || pace->longest < waits * step_ms)
+    return {};
+  return Finding{
+    Kind::wrong, pace->slowest->role,
+    "computes " + times(pace->longest) + " ms a step, "
+      + times(pace->longest / pace->median) + " times as long as the others ("
+      + times(pace->median) + " ms)",
+    std::string{
+      "what else runs on its host, is it slower, or has it fewer cores "
+      "(--devices, control groups)? "}
+      + (is_part(*pace->slowest)
+           ? "troupe plan says what each part has to do"
+           : "--backup-workers or --async do not wait for it")};
+}
+
+/// The role of which `value` is most, and more than nothing.
+template <class Value>
+const RoleView* most(const JobView& job, Value value) {
+  const RoleView* found = nullptr;
+  for (const auto& role : job.roles) {
+    const auto here = value(role);
+    if (std::isfinite(here) && here > (found == nullptr ? 0 : value(*found)))
+      found = &role;
+  }
+  return found;
+}
+
+std::optional<Finding> of_full_role(const JobView& job) {
+  const auto* busiest = most(job, [](const RoleView& role) {
+    return kind_of(role.role) == "reader" ? 0 : role.busy;
+  });
+  if (busiest == nullptr || !(busiest->busy > is_full))
+    return {};
+  return Finding{
+    Kind::wrong, busiest->role,
+    "is busy for " + std::to_string(std::lround(100 * busiest->busy))
+      + "% of the time, and the others wait for it",
+    "more shards (--ps, troupe ctl shards), or troupe ctl rebalance"};
+}
+
+/// What the role that waits longest waits for, and where that is long, why.
+std::optional<Finding> of_wait(const JobView& job) {
+  const auto* waiting =
+    most(job, [](const RoleView& role) { return wait_of(role).ms; });
+  if (waiting == nullptr || !std::isfinite(waiting->compute_ms))
+    return {};
+  const auto wait = wait_of(*waiting);
+  const auto share = wait.ms / (wait.ms + waiting->compute_ms);
+  if (const auto* culprit = unaccounted(job, wait.ms);
+      culprit != nullptr && share > waits)
+    return Finding{Kind::wrong, culprit->role,
+                   "holds the others up: " + waiting->role + " waits "
+                     + times(wait.ms) + " ms a step for " + wait.what + ", and "
+                     + culprit->role + " hardly waits, though it computes for "
+                     + times(culprit->compute_ms) + " ms only",
+                   "what delays it besides: reading its data, its links, its "
+                   "host's load? --backup-workers or --async do not wait for "
+                   "it"};
+  const auto found = waiting->role + " computes " + times(waiting->compute_ms)
+                     + " ms a step and waits " + times(wait.ms) + " ms for "
+                     + wait.what;
+  if (!(share > waits))
+    return Finding{Kind::good, "job", found, ""};
+  const auto* queue = most(job,
+                           [](const RoleView& role) { return role.queued; });
+  return Finding{
+    Kind::note, "exchange",
+    found
+      + (queue == nullptr ? ""
+                          : "; " + short_bytes(queue->queued)
+                              + " wait for links of " + queue->role),
+    std::string{"larger batches (--global-batch), fewer workers, or "
+                "--compress; troupe bench "}
+      + (has_shards(job) ? "parameter-server" : "all-reduce")
+      + " measures the links"};
+}
+
+/// Nothing is in the way.
+Finding of_step(const JobView& job, double step_ms) {
+  const auto* slowest =
+    most(job, [](const RoleView& role) { return role.compute_ms; });
+  const auto step = "a step takes " + times(step_ms) + " ms";
+  return {Kind::good, "job",
+          step
+            + (slowest == nullptr
+                 ? ""
+                 : ", of which " + slowest->role + " computes for "
+                     + times(slowest->compute_ms) + ", the longest of all")
+            + "; nobody is late",
+          ""};
+}
+
+} // namespace
+
 Finding diagnose(const JobView& job, const std::string& address) {
   if (auto finding = diagnose_at_once(job))
     return *finding;
@@ -437,81 +538,15 @@ Finding diagnose(const JobView& job, const std::string& address) {
   if (const auto slow = of_slow_link(job))
     return *slow;
   const auto step_ms = 1e3 / job.steps_per_second;
-  // On cores that have too much to do short computing is anybody's: nobody
-  // waits for it.
-  if (const auto pace = pace_of(job);
-      pace && pace->longest > straggles * pace->median
-      && !(pace->longest < waits * step_ms))
-    return {Kind::wrong, pace->slowest->role,
-            "computes " + times(pace->longest) + " ms a step, "
-              + times(pace->longest / pace->median)
-              + " times as long as the others (" + times(pace->median) + " ms)",
-            std::string{
-              "what else runs on its host, is it slower, or has it fewer cores "
-              "(--devices, control groups)? "}
-              + (is_part(*pace->slowest)
-                   ? "troupe plan says what each part has to do"
-                   : "--backup-workers or --async do not wait for it")};
-  const RoleView* queue = nullptr;
-  const RoleView* busiest = nullptr;
-  const RoleView* waiting = nullptr;
-  for (const auto& role : job.roles) {
-    if (std::isfinite(role.queued)
-        && role.queued > (queue == nullptr ? 0 : queue->queued))
-      queue = &role;
-    if (std::isfinite(role.busy) && kind_of(role.role) != "reader"
-        && role.busy > (busiest == nullptr ? 0 : busiest->busy))
-      busiest = &role;
-    if (wait_of(role).ms > (waiting == nullptr ? 0 : wait_of(*waiting).ms))
-      waiting = &role;
-  }
-  if (busiest != nullptr && busiest->busy > is_full)
-    return {Kind::wrong, busiest->role,
-            "is busy for " + std::to_string(std::lround(100 * busiest->busy))
-              + "% of the time, and the others wait for it",
-            "more shards (--ps, troupe ctl shards), or troupe ctl rebalance"};
+  if (const auto slow = of_pace(job, step_ms))
+    return *slow;
+  if (const auto full = of_full_role(job))
+    return *full;
   if (const auto slow = of_checkpoint(job))
     return *slow;
-  if (waiting != nullptr && std::isfinite(waiting->compute_ms)) {
-    const auto wait = wait_of(*waiting);
-    const auto share = wait.ms / (wait.ms + waiting->compute_ms);
-    if (const auto* culprit = unaccounted(job, wait.ms);
-        culprit != nullptr && share > waits)
-      return {Kind::wrong, culprit->role,
-              "holds the others up: " + waiting->role + " waits "
-                + times(wait.ms) + " ms a step for " + wait.what + ", and "
-                + culprit->role + " hardly waits, though it computes for "
-                + times(culprit->compute_ms) + " ms only",
-              "what delays it besides: reading its data, its links, its "
-              "host's load? --backup-workers or --async do not wait for it"};
-    const auto found = waiting->role + " computes " + times(waiting->compute_ms)
-                       + " ms a step and waits " + times(wait.ms) + " ms for "
-                       + wait.what;
-    if (share > waits)
-      return {Kind::note, "exchange",
-              found
-                + (queue == nullptr ? ""
-                                    : "; " + short_bytes(queue->queued)
-                                        + " wait for links of " + queue->role),
-              std::string{"larger batches (--global-batch), fewer workers, or "
-                          "--compress; troupe bench "}
-                + (has_shards(job) ? "parameter-server" : "all-reduce")
-                + " measures the links"};
-    return {Kind::good, "job", found, ""};
-  }
-  const RoleView* slowest = nullptr;
-  for (const auto& role : job.roles)
-    if (role.compute_ms > (slowest == nullptr ? 0 : slowest->compute_ms))
-      slowest = &role;
-  const auto step = "a step takes " + times(step_ms) + " ms";
-  return {Kind::good, "job",
-          step
-            + (slowest == nullptr
-                 ? ""
-                 : ", of which " + slowest->role + " computes for "
-                     + times(slowest->compute_ms) + ", the longest of all")
-            + "; nobody is late",
-          ""};
+  if (const auto wait = of_wait(job))
+    return *wait;
+  return of_step(job, step_ms);
 }
 
 } // namespace troupe

@@ -76,8 +76,8 @@ void check_values(const Settings& settings) {
   if (job.lr.schedule == LrSchedule::cosine && job.lr.min > job.learning_rate)
     refuse("--min-lr " + print_real(job.lr.min) + " is above --lr "
            + print_real(job.learning_rate) + "; make it smaller");
-  if (job.loss_ms > 0 && job.loss_ms < min_loss_ms)
-    refuse("--loss-ms " + std::to_string(job.loss_ms)
+  if (job.deadlines.loss_ms > 0 && job.deadlines.loss_ms < min_loss_ms)
+    refuse("--loss-ms " + std::to_string(job.deadlines.loss_ms)
            + ": members give signs of life every 250 ms; give at least "
            + std::to_string(min_loss_ms) + ", or 0 for the default");
   if (job.precision == "bfloat16" && job.isa != "auto" && job.isa != "avx512"

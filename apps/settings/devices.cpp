@@ -274,9 +274,13 @@ void resolve_devices(Settings& settings, const Surroundings& around) {
                + (there > 1 ? " to cuda:" + std::to_string(there - 1) : "")
                + "; name one of them");
   check_kinds(settings.job);
-  if (is_of_plugin(devices.front())
-      && settings.given.count("join-deadline-ms") == 0)
-    settings.job.join_deadline_ms = compilation_ms;
+  if (is_of_plugin(devices.front())) {
+    auto& deadlines = settings.job.deadlines;
+    if (settings.given.count("join-deadline-ms") == 0)
+      deadlines.join_ms = compilation_ms;
+    if (settings.given.count("step-deadline-ms") == 0)
+      deadlines.step_ms = 2 * compilation_ms; // others wait half as long
+  }
   if (settings.given.count("threads-per-device") == 0)
     settings.job.threads_per_device = default_threads(settings, around.cores);
 }

@@ -404,10 +404,15 @@ void add_processes(std::vector<Flag>& flags) {
        {"join-deadline-ms", "N", number_flag,
         "30000 ms; 300000 with a PJRT plugin, which compiles first",
         "how long after the last one the next role may join",
-        whole(FIELD(job.join_deadline_ms), 1, 86'400'000)},
+        whole(FIELD(job.deadlines.join_ms), 1, 86'400'000)},
+       {"step-deadline-ms", "N", number_flag,
+        "120000 ms; 600000 with a PJRT plugin, which compiles meanwhile",
+        "a run without a step for so long ends; a member that is at a pass is "
+        "waited for half as long",
+        whole(FIELD(job.deadlines.step_ms), 1'000, 86'400'000)},
        {"loss-ms", "N", number_flag, "0: 1000 ms, 3000 ms over several hosts",
         "processes: a member without a sign of life for so long is left out",
-        whole(FIELD(job.loss_ms), 0, 3'600'000)}});
+        whole(FIELD(job.deadlines.loss_ms), 0, 3'600'000)}});
 }
 
 void add_steps(std::vector<Flag>& flags) {

@@ -8,13 +8,6 @@
 
 namespace troupe::kernels {
 
-/// Tells whether the slope of an activation is worked out from what it was
-/// given (gelu, silu) rather than from what it gave.
-inline bool slope_reads_input(Activation kind) {
-  return kind == Activation::gelu || kind == Activation::silu
-         || kind == Activation::gelu_tanh;
-}
-
 /// y = activation(x + bias) of rows without gaps between them.
 struct BiasArgs {
   const float* x;

@@ -343,6 +343,13 @@ public:
                        + std::to_string(args_.head)
                        + " are more than the 256 that " + site.context.name()
                        + " computes; use more heads");
+    constexpr uint32_t max_samples = 65'535; // of a grid's second extents
+    if (site.max_rows > max_samples)
+      throw InputError(
+        "operator " + name_ + ": micro-batches of "
+        + std::to_string(site.max_rows) + " samples are more than the "
+        + std::to_string(max_samples) + " that " + site.context.name()
+        + " computes; use more --virtual-ranks");
   }
 
   Needs needs() const override {

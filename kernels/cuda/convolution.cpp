@@ -11,11 +11,6 @@ namespace troupe::kernels {
 
 namespace {
 
-bool slope_reads_input(Activation kind) {
-  return kind == Activation::gelu || kind == Activation::silu
-         || kind == Activation::gelu_tanh;
-}
-
 uint64_t rounded_up(uint64_t count) {
   return (count + 15) / 16 * 16;
 }

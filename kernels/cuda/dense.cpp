@@ -6,11 +6,6 @@ namespace troupe::kernels {
 
 namespace {
 
-bool slope_reads_input(Activation kind) {
-  return kind == Activation::gelu || kind == Activation::silu
-         || kind == Activation::gelu_tanh;
-}
-
 /// Elements of float32 that so many of bfloat16 take, a multiple of 64 bytes.
 uint64_t halved(uint64_t count) {
   return (count + 31) / 32 * 16;

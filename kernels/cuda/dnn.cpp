@@ -1,5 +1,6 @@
 #include "kernels/cuda/dnn.cuh"
 
+#include "kernels/base/error.hpp"
 #include "kernels/cuda/library.cuh"
 
 #include <cudnn.h>
@@ -14,6 +15,7 @@ namespace troupe::kernels {
 namespace {
 
 struct Functions {
+  decltype(&cudnnGetVersion) version;
   decltype(&cudnnCreate) create;
   decltype(&cudnnDestroy) destroy;
   decltype(&cudnnSetStream) set_stream;
@@ -33,6 +35,7 @@ Functions load() {
   const CudaLibrary library("cuDNN",
                             "libcudnn.so." + std::to_string(CUDNN_MAJOR));
   Functions found{};
+  library.find("cudnnGetVersion", found.version);
   library.find("cudnnCreate", found.create);
   library.find("cudnnDestroy", found.destroy);
   library.find("cudnnSetStream", found.set_stream);
@@ -349,6 +352,15 @@ void CudaDnn::run(const ConvolutionShape& shape, const void* x, const void* w,
            context_.workspace(), place);
   pack.finish(place);
   check(dnn().execute(library_->handle, plan.plan.get(), pack.get()), place);
+}
+
+std::string dnn_version() try {
+  const auto version = dnn().version();
+  return "cuDNN " + std::to_string(version / 10000) + "."
+         + std::to_string(version / 100 % 100) + "."
+         + std::to_string(version % 100);
+} catch (const InputError&) {
+  return "no cuDNN";
 }
 
 } // namespace troupe::kernels

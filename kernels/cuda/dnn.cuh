@@ -6,6 +6,7 @@
 #include <compare>
 #include <map>
 #include <memory>
+#include <string>
 
 namespace troupe::kernels {
 
@@ -14,6 +15,9 @@ enum class ConvolutionPass : uint8_t {
   input_gradient,
   weight_gradient
 };
+
+/// "cuDNN 9.10.2"; "no cuDNN" where it cannot be loaded.
+std::string dnn_version();
 
 /// Images are [rows, height, width, channels]; weights [units, kernel, kernel,
 /// channels / groups], which is the library's order for such images and not the

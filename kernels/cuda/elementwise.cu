@@ -14,11 +14,6 @@ using namespace cuda;
 
 constexpr uint32_t max_addends = 8;
 
-bool slope_reads_input(Activation kind) {
-  return kind == Activation::gelu || kind == Activation::silu
-         || kind == Activation::gelu_tanh;
-}
-
 struct Slope {
   Activation kind;
   const float* at;

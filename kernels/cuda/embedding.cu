@@ -1,4 +1,4 @@
-#include "kernels/base/require.hpp"
+#include "kernels/base/error.hpp"
 #include "kernels/cuda/operators.cuh"
 #include "kernels/cuda/pack.cuh"
 
@@ -188,7 +188,11 @@ public:
     args_.mean = args_.bag && site.op().attributes.mode == BagMode::mean;
     weighted_ = args_.bag && site.op().inputs.size() > 1;
     bits_ = std::bit_width(args_.vocabulary);
-    require(count_ < (uint64_t{1} << 31), "ids of a micro-batch");
+    if (count_ >> 31 != 0)
+      throw InputError(
+        "operator " + name_ + ": micro-batches of " + std::to_string(count_)
+        + " ids are more than the 2^31 - 1 that " + site.context.name()
+        + " sorts; use more --virtual-ranks");
     check(sort(nullptr, count_, nullptr), context_.place(name_));
   }
 

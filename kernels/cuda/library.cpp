@@ -74,11 +74,20 @@ void* open(const std::string& file) {
   return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
+/// Whether the linker found no file of the name, rather than one that it could
+/// not load.
+bool is_missing(const std::string& why, const std::string& file) {
+  return why.starts_with(file + ": cannot open shared object file: No such");
+}
+
 /// Tries every place; `looked` gets their names.
 void* open_anywhere(const std::string& file, std::string& looked) {
   if (auto* library = open(file); library != nullptr)
     return library;
   looked = "LD_LIBRARY_PATH and the system's folders";
+  // One that is nowhere there is said by that; another reason is not.
+  if (const std::string why = dlerror(); !is_missing(why, file))
+    looked += " (" + why + ")";
   for (const auto& folder : library_folders()) {
     std::error_code error;
     if (!fs::exists(folder / file, error))

@@ -49,7 +49,7 @@ public:
   }
 
   ~NcclReducer() override {
-    const CurrentDevice current(device_.index);
+    const LeavingDevice current(device_.index);
     leave();
     cudaEventDestroy(done_);
     cudaStreamDestroy(stream_);

@@ -53,7 +53,7 @@ protected:
 
 // One source file a family. No float atomics anywhere: each sum has one order,
 // fixed by the shapes.
-OperatorPtr make_cuda_dense(const CudaOpSite& site);       // dense.cu
+OperatorPtr make_cuda_dense(const CudaOpSite& site);       // dense.cpp
 OperatorPtr make_cuda_convolution(const CudaOpSite& site); // convolution.cpp
 OperatorPtr make_cuda_pool(const CudaOpSite& site);        // pool.cu
 OperatorPtr make_cuda_batch_norm(const CudaOpSite& site);  // batch_norm.cu

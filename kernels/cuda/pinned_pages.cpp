@@ -23,13 +23,8 @@ std::unique_ptr<PinnedPages> PinnedPages::around(void* memory, size_t bytes) {
 }
 
 PinnedPages::~PinnedPages() {
-  int kept = 0;
-  const bool knows = cudaGetDevice(&kept) == cudaSuccess;
-  cudaSetDevice(device_); // else another GPU would be opened for it
+  const LeavingDevice current(static_cast<uint32_t>(device_));
   cudaHostUnregister(first_);
-  if (knows)
-    cudaSetDevice(kept);
-  cudaGetLastError(); // of a device that failed, which was said by then
 }
 
 } // namespace troupe::kernels

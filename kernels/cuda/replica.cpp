@@ -1,5 +1,6 @@
 #include "kernels/cuda/replica.hpp"
 
+#include "kernels/base/require.hpp"
 #include "kernels/cuda/captured_pass.cuh"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/device_batch.cuh"
@@ -109,17 +110,15 @@ private:
 
   void run(Engine::Pass pass) {
     pass.parameters = parameters_.data();
-    auto work = [&] {
-      engine_.forward(pass);
-      if (pass.training)
-        engine_.backward(pass, gradient_.data());
-    };
-    if (pass.exchange != nullptr) // waits in the middle: nothing to record
-      return work();
+    require(pass.exchange == nullptr, "a replica on a GPU has no peers");
     passes_.run({pass.rows, pass.training, pass.labels != nullptr,
                  pass.targets != nullptr, pass.classes != nullptr,
                  pass.step.rows, pass.step.leaves},
-                work);
+                [&] {
+                  engine_.forward(pass);
+                  if (pass.training)
+                    engine_.backward(pass, gradient_.data());
+                });
   }
 
   Graph graph_;
@@ -159,13 +158,14 @@ std::string cuda_kind(uint32_t index) {
          + std::to_string(found[2]) + " multiprocessors";
 }
 
-std::string cuda_versions() {
+std::string cuda_versions(bool with_dnn) {
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)
     return "CUDA of unknown version";
   auto text = "CUDA " + cuda_version(runtime);
   if (cuda_device_count() > 0) // else the libraries take part in nothing
-    text += ", cuBLASLt " + blas_version();
+    text += ", cuBLASLt " + blas_version()
+            + (with_dnn ? ", " + dnn_version() : "");
   return text;
 }
 

@@ -40,8 +40,9 @@ make_cuda_stage_replicas(const Graph& graph,
                          const std::vector<GraphPart>& parts, DeviceId device,
                          const std::vector<StageOptions>& options);
 
-/// Versions of CUDA's libraries; empty without CUDA.
-std::string cuda_versions();
+/// Versions of CUDA's libraries, cuDNN's where it takes part; empty without
+/// CUDA.
+std::string cuda_versions(bool with_dnn = false);
 
 /// What a GPU is, as far as libraries choose their algorithms by it: "sm_90,
 /// 132 multiprocessors"; empty for one that is not there.

@@ -162,22 +162,20 @@ public:
   }
 
   void push_gradient(const Batch& batch, uint32_t) override {
+    require(batch.exchange == nullptr, "a replica on a GPU has no peers");
     if (batch.gate != nullptr)
       batch.gate->await_all();
     const auto device = current();
     make_room();
     const auto pass = upload(batch);
-    const auto work = [&] { compute(pass, gradients_[waiting_].data()); };
-    if (pass.exchange != nullptr) // waits in the middle: nothing to record
-      work();
-    else
-      passes_.run({waiting_, pass.rows, pass.step.rows, pass.step.leaves},
-                  work);
+    passes_.run({waiting_, pass.rows, pass.step.rows, pass.step.leaves},
+                [&] { compute(pass, gradients_[waiting_].data()); });
     stats_.push_back(fetch(pass));
     ++waiting_;
   }
 
   LeafStats next_stats() override {
+    require(!stats_.empty(), "a gradient that was begun");
     const auto stats = stats_.front();
     stats_.pop_front();
     return stats;

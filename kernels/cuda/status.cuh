@@ -97,4 +97,25 @@ private:
   int kept_ = 0;
 };
 
+/// The same where things end. A status is that of an earlier failure, which was
+/// said by then.
+class LeavingDevice {
+public:
+  explicit LeavingDevice(uint32_t index)
+    : knows_(cudaGetDevice(&kept_) == cudaSuccess) {
+    cudaSetDevice(static_cast<int>(index)); // else another GPU would be opened
+  }
+  LeavingDevice(const LeavingDevice&) = delete;
+  LeavingDevice& operator=(const LeavingDevice&) = delete;
+  ~LeavingDevice() {
+    if (knows_)
+      cudaSetDevice(kept_);
+    cudaGetLastError();
+  }
+
+private:
+  int kept_ = 0;
+  bool knows_;
+};
+
 } // namespace troupe::kernels

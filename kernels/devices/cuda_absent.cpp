@@ -57,7 +57,7 @@ std::string cuda_kind(uint32_t) {
   return {};
 }
 
-std::string cuda_versions() {
+std::string cuda_versions(bool) {
   return {};
 }
 

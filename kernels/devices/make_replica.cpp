@@ -161,12 +161,24 @@ std::unique_ptr<Device> make_device(DeviceId device, Precision precision) {
 
 } // namespace kernels
 
-std::string numeric_class(DeviceId device, Precision precision) {
+namespace {
+
+bool convolves(const Graph& graph) {
+  return std::ranges::any_of(graph.ops, [](const Op& op) {
+    return op.kind == OpKind::conv2d;
+  });
+}
+
+} // namespace
+
+std::string numeric_class(DeviceId device, Precision precision,
+                          const Graph* graph) {
   const bool rounded = precision == Precision::bfloat16;
   if (device.kind == DeviceId::Kind::cuda) {
     const auto kind = kernels::cuda_kind(device.index);
     return std::string{"CUDA "} + (rounded ? "bfloat16" : "float32") + " ("
-           + kernels::cuda_versions() + (kind.empty() ? "" : ", " + kind) + ')';
+           + kernels::cuda_versions(graph != nullptr && convolves(*graph))
+           + (kind.empty() ? "" : ", " + kind) + ')';
   }
   if (device.kind == DeviceId::Kind::pjrt)
     return kernels::pjrt_numeric_class(device, precision);

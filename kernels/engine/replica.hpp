@@ -144,8 +144,10 @@ std::string select_isa(const std::string& name);
 void prepare_compute_thread();
 
 /// Names what the sums of a device follow: those of one class get the same bits
-/// (docs/numeric_classes.md). Of the instruction set that is selected.
-std::string numeric_class(DeviceId device, Precision precision);
+/// (docs/numeric_classes.md). Of the instruction set that is selected. `graph`:
+/// what is computed; null: what every graph's sums follow.
+std::string numeric_class(DeviceId device, Precision precision,
+                          const Graph* graph = nullptr);
 
 /// Names and versions of the libraries that take part in the bits.
 std::string library_versions();

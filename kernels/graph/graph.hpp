@@ -86,6 +86,13 @@ enum class Activation : uint8_t {
   gelu_tanh,
 };
 
+/// Tells whether the slope of an activation is worked out from what it was
+/// given (gelu, silu) rather than from what it gave.
+inline bool slope_reads_input(Activation kind) {
+  return kind == Activation::gelu || kind == Activation::silu
+         || kind == Activation::gelu_tanh;
+}
+
 /// What an operator computes. Shapes leave out the rows; [..., n] is any shape
 /// that ends in n. Parameters in this order, where the operator has them.
 enum class OpKind : uint8_t {

@@ -106,14 +106,20 @@ Client::Client(Plugin plugin) : plugin_(std::move(plugin)) {
   devices.client = client_;
   if (const auto failure =
         plugin_.call(abi::Function::client_addressable_devices, devices);
-      !failure.empty())
+      !failure.empty()) {
+    destroy(); // else the devices would stay taken
     throw InputError("pjrt:" + plugin_.file()
                      + ": names no devices: " + failure);
+  }
   devices_.assign(devices.devices, devices.devices + devices.num_devices);
 }
 
 Client::~Client() {
   compiled_.clear();
+  destroy();
+}
+
+void Client::destroy() {
   abi::Args<abi::ClientDestroy> args;
   args.client = client_;
   plugin_.quietly(abi::Function::client_destroy, args);

@@ -5,7 +5,9 @@
 //   STAND_IN_TABLE    functions in its table, 71
 //   STAND_IN_FAULTY   a device whose numbers come out otherwise
 //   STAND_IN_FAILS    client, compile, or N:FILE: the process's Nth run fails,
-//                     if there is no such file, which is made then
+//                     if there is no such file, which is made then; late
+//                     N:FILE: its results are said to have failed when they are
+//                     read
 
 #include "kernels/pjrt/c_api.hpp"
 #include "tests/plugins/stablehlo_interpreter.hpp"
@@ -26,7 +28,9 @@ namespace troupe::kernels::pjrt::abi {
 struct Error {
   std::string message;
 };
-struct Event {};
+struct Event {
+  std::string failure; // of what it stands for; empty: none
+};
 struct Device {
   int id;
 };
@@ -44,6 +48,7 @@ struct LoadedExecutable {
 struct Buffer {
   stand_in::Value value;
   int device;
+  std::string failure; // of the run that made it; empty: none
   bool given_away = false;
 };
 
@@ -126,8 +131,8 @@ abi::Error* initialize(abi::PluginInitialize*) {
   return nullptr;
 }
 
-abi::Error* event_await(abi::EventUse*) {
-  return nullptr;
+abi::Error* event_await(abi::EventUse* args) {
+  return args->event->failure.empty() ? nullptr : error(args->event->failure);
 }
 
 abi::Error* event_destroy(abi::EventUse* args) {
@@ -230,7 +235,7 @@ abi::Error* from_host(abi::BufferFromHostBuffer* args) {
       args->type == abi::BufferType::f32 ? take<float>(args->data, value)
                                          : take<int32_t>(args->data, value);
     }
-    args->buffer = new abi::Buffer{std::move(value), args->device->id};
+    args->buffer = new abi::Buffer{std::move(value), args->device->id, {}};
     args->done_with_host_buffer = new abi::Event;
   });
 }
@@ -251,7 +256,7 @@ abi::Error* to_host(abi::BufferToHostBuffer* args) {
     need(args->to_size >= buffer.value.numbers.size() * 4, "room");
     buffer.value.type.kind == Kind::f32 ? give<float>(buffer.value, args->to)
                                         : give<int32_t>(buffer.value, args->to);
-    args->event = new abi::Event;
+    args->event = new abi::Event{buffer.failure};
   });
 }
 
@@ -261,10 +266,11 @@ bool is_faulty(int device) {
          == std::to_string(device - first_number);
 }
 
-/// Whether this run is the one that fails.
-bool fails() {
-  static std::atomic<int> runs{0};
-  const auto number = std::to_string(++runs) + ':';
+constexpr const char* uncorrectable = "uncorrectable memory error";
+
+/// Whether the process's run of this number is the one that fails so.
+bool fails(int run, const std::string& how) {
+  const auto number = how + std::to_string(run) + ':';
   const auto when = setting("STAND_IN_FAILS", "");
   if (!when.starts_with(number))
     return false;
@@ -275,9 +281,12 @@ bool fails() {
 }
 
 abi::Error* execute(abi::LoadedExecutableExecute* args) {
-  if (fails())
-    return error("uncorrectable memory error");
+  static std::atomic<int> runs{0};
+  const auto run = ++runs;
+  if (fails(run, ""))
+    return error(uncorrectable);
   return guarded([&] {
+    std::string failure = fails(run, "late ") ? uncorrectable : "";
     const auto& program = args->executable->program;
     const auto& devices = args->executable->devices;
     need(args->num_devices == devices.size()
@@ -290,6 +299,8 @@ abi::Error* execute(abi::LoadedExecutableExecute* args) {
         need(!buffer.given_away, "an argument that was given away");
         need(buffer.device == devices[replica],
              "an argument on the program's device");
+        if (failure.empty()) // what is made of it has failed as well
+          failure = buffer.failure;
         arguments[replica].push_back(&buffer.value);
       }
     auto results = program.run(arguments);
@@ -307,8 +318,8 @@ abi::Error* execute(abi::LoadedExecutableExecute* args) {
           if (result.type.kind == Kind::f32)
             result.numbers.front() += 0.125;
       for (size_t i = 0; i < own.size(); ++i)
-        args->output_lists[replica][i] = new abi::Buffer{std::move(own[i]),
-                                                         devices[replica]};
+        args->output_lists[replica][i] =
+          new abi::Buffer{std::move(own[i]), devices[replica], failure, false};
     }
   });
 }

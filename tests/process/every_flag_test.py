@@ -331,6 +331,14 @@ def join_deadline(bench):
     assert re.search(r"within 0?\.7 s|within 700 ms", line), line
 
 
+@custom("--step-deadline-ms", "1000")
+def step_deadline(bench):
+    line = bench.output("train", *DATA, "--model", "sleep:4000ms",
+                        "--step-deadline-ms", "1000", status=1)
+    assert "no step was committed for 1 s" in line, line
+    assert "raise --step-deadline-ms" in line, line
+
+
 @custom("--certificate-seconds", "3600", base=[*APART, "--certificates", "h"])
 def certificate_seconds(bench):
     line = bench.output("certificates", "new", "worker:3", "--certificates",
@@ -420,6 +428,7 @@ TRAIN = {
                              "--processes", base=APART),
     "in-process": field("plan.processes", False, "--in-process", base=APART),
     "join-deadline-ms": join_deadline,
+    "step-deadline-ms": step_deadline,
     "loss-ms": in_status(r"silence of 7\.0 s", "--loss-ms", "7000",
                          base=APART),
     "sync": over_config("async = true", "consistency.mode", "sync", "--sync",

@@ -530,7 +530,8 @@ ANY = {
     "allow-faults": [], "metrics-address": ["127.0.0.1:0", "10.9.8.7:0"],
     "certificates": ["DIR/certs"], "certificate-seconds": ["3600"],
     "listen": ["127.0.0.1:0", "10.9.8.7:0"], "quiet": [], "no-color": [],
-    "join-deadline-ms": ["20000"], "data-memory": ["100000000", "10"],
+    "join-deadline-ms": ["20000"],
+    "step-deadline-ms": ["90000"], "data-memory": ["100000000", "10"],
     "data-cache": ["DIR/blocks:20M"], "data-timeout": ["9"],
     "readers": ["1", "2"],
 }
@@ -547,7 +548,7 @@ WORLD = {
     "flight", "report", "log-level",
     "log-every", "standby", "allow-faults", "metrics-address", "certificates",
     "certificate-seconds", "listen", "quiet", "no-color", "join-deadline-ms",
-    "data-memory", "data-cache", "data-timeout", "readers"}
+    "step-deadline-ms", "data-memory", "data-cache", "data-timeout", "readers"}
 # Other bits than those of one device, or none that repeat.
 LOOSE = {"async", "staleness", "backup-workers", "compress", "server-filter",
          "server-rule", "table-bytes", "table-idle-steps", "reject-stale",

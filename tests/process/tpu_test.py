@@ -137,11 +137,13 @@ class Tpu(OwnFolder):
         job = [*DIGITS, "--steps", "12", "--devices", PLUGIN, "--strategy",
                "multi_worker_mirrored", "--workers", "2"]
         calm = summary(*job)
-        marker = self.path("failed")
-        failed = summary(*job, environment={"STAND_IN_FAILS": f"13:{marker}"})
-        self.assertTrue(os.path.exists(marker))
-        self.assertEqual(len(failed["recoveries"]), 1)
-        self.assertEqual(failed["weights_sha256"], calm["weights_sha256"])
+        for how in ("", "late "): # at once, and where results are read
+            marker = self.path(f"{how}failed")
+            failed = summary(
+                *job, environment={"STAND_IN_FAILS": f"{how}13:{marker}"})
+            self.assertTrue(os.path.exists(marker))
+            self.assertEqual(len(failed["recoveries"]), 1)
+            self.assertEqual(failed["weights_sha256"], calm["weights_sha256"])
 
     def test_what_was_not_tried_is_said(self):
         with Run(*DIGITS, *ONE, "--steps", "2") as run:
@@ -172,6 +174,8 @@ class Tpu(OwnFolder):
                  "^WRONG +--devices .*faulty"),
                 ({"STAND_IN_FAILS": "3:" + self.path("failed")}, PLUGIN,
                  "^WRONG +--devices .*uncorrectable memory error"),
+                ({"STAND_IN_FAILS": "late 3:" + self.path("late")}, PLUGIN,
+                 "^WRONG +--devices .*a download: uncorrectable memory error"),
                 ({}, PLUGIN + ":3", "^WRONG +--devices .*has 2 devices; use")):
             self.assertRegex(findings("--devices", devices,
                                       environment=settings), "(?m)" + found)

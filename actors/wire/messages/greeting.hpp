@@ -9,7 +9,7 @@
 namespace troupe {
 
 /// Counted up with every change of a wire type.
-inline constexpr uint32_t message_revision = 38;
+inline constexpr uint32_t message_revision = 39;
 
 /// A role's process asks what it is to do; `again`: it knows, and asks only who
 /// is the coordinator now, and whether it is a member still.

@@ -112,6 +112,7 @@ extern "C" {
 cudnnStatus_t cudnnCreate(cudnnHandle_t* made);
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
+size_t cudnnGetVersion();
 const char* cudnnGetErrorString(cudnnStatus_t status);
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* made);

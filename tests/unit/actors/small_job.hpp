@@ -43,7 +43,7 @@ inline JobOptions small_job() {
   job.strategy = Strategy::one_device;
   job.partitioner = "fixed:3";
   job.epochs = 3;
-  job.join_deadline_ms = 10'000;
+  job.deadlines.join_ms = 10'000;
   return job;
 }
 

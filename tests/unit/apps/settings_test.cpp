@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(flags_reach_their_fields) {
   BOOST_CHECK_EQUAL(s.job.eval_fraction, 0.15);
   BOOST_CHECK_EQUAL(s.job.partitioner, "fixed:3");
   BOOST_CHECK_EQUAL(s.job.isa, "avx2");
-  BOOST_CHECK_EQUAL(s.job.join_deadline_ms, 500);
+  BOOST_CHECK_EQUAL(s.job.deadlines.join_ms, 500);
   BOOST_CHECK(s.quiet);
   BOOST_CHECK(!s.color);
   BOOST_CHECK_EQUAL(s.save, "w.safetensors");
@@ -287,10 +287,12 @@ BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
   BOOST_CHECK_EQUAL(one.job.devices.size(), 1);
   BOOST_CHECK_EQUAL(one.job.devices.front(), plugin + ":0");
   BOOST_CHECK_EQUAL(one.job.threads_per_device, 1);
-  BOOST_CHECK_EQUAL(one.job.join_deadline_ms, 300'000);
-  const auto hurried =
-    train({"--devices", plugin, "--join-deadline-ms", "700"});
-  BOOST_CHECK_EQUAL(hurried.job.join_deadline_ms, 700);
+  BOOST_CHECK_EQUAL(one.job.deadlines.join_ms, 300'000);
+  BOOST_CHECK_EQUAL(one.job.deadlines.step_ms, 600'000);
+  const auto hurried = train({"--devices", plugin, "--join-deadline-ms", "700",
+                              "--step-deadline-ms", "9000"});
+  BOOST_CHECK_EQUAL(hurried.job.deadlines.join_ms, 700);
+  BOOST_CHECK_EQUAL(hurried.job.deadlines.step_ms, 9'000);
   const auto two = train({"--strategy", "tpu", "--devices", plugin + ":2"});
   BOOST_CHECK(two.job.strategy == Strategy::tpu);
   BOOST_CHECK(!two.job.processes);

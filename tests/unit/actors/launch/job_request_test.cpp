@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(who_joins_many_is_told_to_give_signs_more_seldom) {
     what.workers = what.virtual_ranks = workers;
     what.shards = 1;
     what.global_batch = workers;
-    what.loss_ms = loss_ms;
+    what.deadlines.loss_ms = loss_ms;
     Leading leading{make_job_id(), 1, what};
     caf::scoped_actor self{leading.system};
     const auto given = ask_for_job(self, leading.coordinator, asked_role, 20s);

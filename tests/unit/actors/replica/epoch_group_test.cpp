@@ -1,6 +1,11 @@
 #include "actors/replica/epoch_group.hpp"
+#include "kernels/base/steady_clock.hpp"
 
 #include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <functional>
+#include <thread>
 
 using namespace troupe;
 
@@ -13,13 +18,20 @@ class NotingReducer final : public Reducer {
 public:
   std::vector<uint32_t> lost_members;
   std::vector<std::string> reasons;
+  Deadline deadline; ///< of the newest sum
+  std::function<void()> at_end = [] {};
+
+  ~NotingReducer() override { at_end(); }
 
   void set_buckets(std::vector<std::pair<uint64_t, uint64_t>>,
                    uint64_t) override {}
   void start(ReduceStep) override {}
   void ready(uint32_t) override {}
   void progress() override {}
-  CollectiveResult finish(Deadline) override { return {}; }
+  CollectiveResult finish(Deadline given) override {
+    deadline = given;
+    return {};
+  }
   void abort(const std::string& reason) override { reasons.push_back(reason); }
   void lost(uint32_t member) override { lost_members.push_back(member); }
   CollectiveResult all_reduce(float*, size_t, Deadline) override { return {}; }
@@ -31,7 +43,7 @@ public:
 
 struct Fixture {
   FaultTrigger faults{false};
-  EpochGroup group{faults};
+  EpochGroup group{faults, std::chrono::minutes{7}};
 
   std::pair<std::shared_ptr<ReplicaGroup>, NotingReducer*> made() {
     auto made = std::make_shared<ReplicaGroup>();
@@ -55,6 +67,32 @@ BOOST_FIXTURE_TEST_CASE(a_member_that_is_lost_is_lost_to_its_group, Fixture) {
   StepOutcome outcome;
   BOOST_TEST(!group.can_begin(outcome));
   BOOST_TEST(outcome.failure == "worker:2 has died");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_sum_is_waited_for_as_long_as_is_given, Fixture) {
+  auto [first, noting] = made();
+  group.join(first);
+  StepOutcome outcome;
+  BOOST_TEST(group.reduce({}, 1, {}, outcome));
+  const auto left = noting->deadline - SteadyClock::now();
+  BOOST_TEST((left > std::chrono::minutes{6}));
+  BOOST_TEST((left <= std::chrono::minutes{7}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_group_that_takes_long_to_end_keeps_nobody_waiting,
+                        Fixture) {
+  auto [first, noting] = made();
+  bool asked = false;
+  noting->at_end = [&] {
+    std::thread([&] { // another one than the executor's asks meanwhile
+      StepOutcome outcome;
+      asked = group.can_begin(outcome);
+    })
+      .join();
+  };
+  group.join(std::move(first));
+  group.join(made().first);
+  BOOST_TEST(asked);
 }
 
 BOOST_FIXTURE_TEST_CASE(
