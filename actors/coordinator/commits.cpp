@@ -103,11 +103,9 @@ void CoordinatorState::committed(const CommitBook::Commit& commit) {
 }
 
 void CoordinatorState::data_epoch_ended(uint64_t data_epoch) {
-  DataEpochEnd end{data_epoch,
-                   steps_,
-                   record_.take_epoch_loss(),
-                   record_.samples_per_second(),
-                   {}};
+  const auto epoch = record_.take_data_epoch();
+  DataEpochEnd end{
+    data_epoch, steps_, epoch.loss, epoch.samples_per_second, {}};
   // What there was to evaluate on the way went to the coordinator before.
   const bool on_the_way =
     !options_.past

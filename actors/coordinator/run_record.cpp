@@ -64,6 +64,7 @@ void RunRecord::begin(Clock::time_point now) {
   samples_ = samples_before(job_->first_step());
   begin_ = now;
   measured_from_ = now;
+  epoch_from_ = now;
   last_commit_ = now;
 }
 
@@ -75,6 +76,7 @@ void RunRecord::committed(const CommitBook::Commit& commit,
     measured_samples_ = 0;
   }
   measured_samples_ += commit.samples;
+  epoch_committed_ += commit.samples;
   const auto ms = ms_between(last_commit_, now);
   step_ms_.push_back(static_cast<float>(ms));
   last_step_seconds_ = ms / 1000;
@@ -96,6 +98,8 @@ void RunRecord::rolled_back(uint64_t version, uint64_t steps, uint64_t leases) {
   samples_ = samples_before(version);
   measured_from_ = Clock::now();
   measured_samples_ = 0;
+  epoch_from_ = measured_from_;
+  epoch_committed_ = 0;
   epoch_loss_sum_ = 0;
   epoch_samples_ = 0;
 }
@@ -216,18 +220,29 @@ void RunRecord::sent(uint64_t bytes, uint64_t plain_bytes) {
   plain_bytes_ += plain_bytes;
 }
 
-double RunRecord::samples_per_second() const {
-  const auto ms = ms_between(measured_from_, last_commit_);
-  return ms > 0 ? static_cast<double>(measured_samples_) * 1000.0 / ms : 0;
+namespace {
+
+double per_second(uint64_t samples, double ms) {
+  return ms > 0 ? static_cast<double>(samples) * 1000.0 / ms : 0;
 }
 
-double RunRecord::take_epoch_loss() {
-  const auto mean = epoch_samples_ > 0
-                      ? epoch_loss_sum_ / static_cast<double>(epoch_samples_)
-                      : unknown_loss;
+} // namespace
+
+double RunRecord::samples_per_second() const {
+  return per_second(measured_samples_,
+                    ms_between(measured_from_, last_commit_));
+}
+
+RunRecord::DataEpoch RunRecord::take_data_epoch() {
+  const DataEpoch out{
+    epoch_samples_ > 0 ? epoch_loss_sum_ / static_cast<double>(epoch_samples_)
+                       : unknown_loss,
+    per_second(epoch_committed_, ms_between(epoch_from_, last_commit_))};
+  epoch_from_ = last_commit_;
+  epoch_committed_ = 0;
   epoch_loss_sum_ = 0;
   epoch_samples_ = 0;
-  return mean;
+  return out;
 }
 
 nlohmann::ordered_json

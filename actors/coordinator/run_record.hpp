@@ -66,9 +66,12 @@ public:
   double samples_per_second() const;
   uint64_t samples() const { return samples_; } ///< in committed steps
   double seconds_of_last_step() const { return last_step_seconds_; }
-  /// Mean loss of the samples since the last call, of the steps whose loss is
-  /// known.
-  double take_epoch_loss();
+  struct DataEpoch {
+    double loss; ///< mean of the samples in steps whose loss is known
+    double samples_per_second;
+  };
+  /// Of what was committed since the last call.
+  DataEpoch take_data_epoch();
   size_t recoveries() const { return recoveries_.size(); }
 
   // --- for the journal (run_record_journal.cpp) ------------------------------
@@ -146,7 +149,9 @@ private:
   double last_loss_ = 0;
   double last_step_seconds_ = 0;
   double epoch_loss_sum_ = 0;
-  uint64_t epoch_samples_ = 0;
+  uint64_t epoch_samples_ = 0; ///< of which the loss is known
+  Clock::time_point epoch_from_;
+  uint64_t epoch_committed_ = 0; ///< samples since then
   std::vector<float> step_ms_;
   std::vector<float> exchange_ms_;
   std::vector<Recovery> recoveries_;

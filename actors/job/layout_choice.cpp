@@ -151,7 +151,8 @@ std::string to_string(const LayoutChoice& choice) {
   if (choice.measured)
     out += "a step of " + in_ms(chosen.step) + ", "
            + in_percent(chosen.idle_share)
-           + " of it waiting, by operators measured here";
+           + " of it waiting (exchanges and shared cores left out), by "
+             "operators measured here";
   else
     out += in_percent(chosen.idle_share) + " of a step waiting, by FLOPs";
   std::string others;

@@ -376,6 +376,8 @@ std::vector<MemoryNeed> memory_needs(const Job& job, bool with_steps) {
 }
 
 std::string in_words(const MemoryNeed& need) {
+  if (need.bytes() == 0)
+    return "needs next to nothing";
   return "needs about " + in_units(need.bytes()) + " (" + parts_of(need) + ')'
          + (need.devices > 1
               ? ", on each of " + std::to_string(need.devices) + " devices"

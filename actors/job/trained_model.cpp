@@ -4,6 +4,7 @@
 #include "kernels/checkpoint/read_checkpoint.hpp"
 #include "kernels/checkpoint/write_checkpoint.hpp"
 #include "kernels/columns/fitted_columns.hpp"
+#include "kernels/data/text.hpp"
 #include "kernels/engine/executor.hpp"
 #include "kernels/files/free_memory.hpp"
 #include "kernels/files/safetensors.hpp"
@@ -14,6 +15,7 @@
 #include "kernels/numbers/auc.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -52,8 +54,12 @@ std::string stranger_in(const SafetensorsFile& file,
   return {};
 }
 
+/// As transformers calls them, in a folder with config.json.
+constexpr std::array hugging_face_files{"model.safetensors",
+                                        "model.safetensors.index.json"};
+
 /// The file itself, or that of a checkpoint's folder, or of the newest whole
-/// one in a folder of them.
+/// one in a folder of them, or of a folder of Hugging Face's.
 std::string weights_file(const std::string& path) {
   std::error_code failure;
   if (!std::filesystem::is_directory(path, failure))
@@ -61,12 +67,46 @@ std::string weights_file(const std::string& path) {
   const std::string name = "/parameters.safetensors";
   if (std::filesystem::exists(path + '/' + manifest_name, failure))
     return path + name;
+  for (const auto* file : hugging_face_files)
+    if (std::filesystem::exists(path + '/' + file, failure))
+      return path + '/' + file;
   std::vector<DamagedCheckpoint> damaged;
   if (const auto newest = open_newest(path, damaged))
     return newest->folder() + name;
   throw InputError(path
-                   + ": is a folder without a whole checkpoint; name a file or "
-                     "the --checkpoint-dir of a run");
+                   + ": is a folder without a whole checkpoint, and without "
+                     "model.safetensors; name a file or the --checkpoint-dir "
+                     "of a run");
+}
+
+/// A file beside weights that transformers would read with them; empty: there
+/// is none, or they are not in such a folder.
+std::string beside(const std::string& path, const char* name) {
+  const std::filesystem::path weights{weights_file(path)};
+  const auto other = weights.parent_path() / name;
+  std::error_code failure;
+  return std::ranges::find(hugging_face_files, weights.filename().string())
+               != hugging_face_files.end()
+             && std::filesystem::is_regular_file(
+               weights.parent_path() / "config.json", failure)
+             && std::filesystem::is_regular_file(other, failure)
+           ? other.string()
+           : "";
+}
+
+/// That of a folder of Hugging Face's; null where there is none, or one of a
+/// kind that is not read.
+std::shared_ptr<FittedColumns> tokenizer_beside(const std::string& path) {
+  const auto file = beside(path, "tokenizer.json");
+  if (file.empty())
+    return nullptr;
+  try {
+    auto out = std::make_shared<FittedColumns>();
+    out->tokenizer = read_tokenizer(file, nullptr).json();
+    return out;
+  } catch (const InputError&) {
+    return nullptr;
+  }
 }
 
 /// Whether a checkpoint has rows of tables beside its whole tensors.
@@ -165,7 +205,7 @@ std::shared_ptr<FittedColumns> kept_columns(const std::string& path) {
     if (const auto found = metadata.find(key); found != metadata.end())
       return std::make_shared<FittedColumns>(
         fitted_columns_from_json(found->second, path));
-  return nullptr;
+  return tokenizer_beside(path);
 }
 
 KeptModel kept_model(const std::string& path) {
@@ -175,6 +215,8 @@ KeptModel kept_model(const std::string& path) {
     out.model = out.text = found->second;
   if (const auto found = metadata.find("model_text"); found != metadata.end())
     out.text = found->second;
+  if (out.model.empty())
+    out.model = out.text = beside(path, "config.json");
   out.columns = kept_columns(path);
   return out;
 }
@@ -200,9 +242,12 @@ uint32_t vocabulary_of(const std::string& model, const std::string& path,
 
 std::string other_meaning(const Job& job, const std::string& path) {
   const auto& text = job.columns.empty() ? job.data_fit : job.columns;
-  if (text.empty())
-    return {};
   const auto theirs = kept_columns(path);
+  if (text.empty()) // bytes, or ids that nothing says more of
+    return theirs && !theirs->tokenizer.empty()
+               && job.options.data.starts_with("text:")
+             ? "tokens are not the bytes of"
+             : "";
   const auto own = fitted_columns_from_json(text, "--data");
   if (!theirs || theirs->of_table() != own.of_table())
     return {};

@@ -31,11 +31,12 @@ TensorToWrite tensor_to_write(const Job& job, uint32_t whole, uint32_t run,
 /// are the job's.
 void check_values(const Job& job, const std::string& initial) {
   if (const auto other = other_meaning(job, initial); !other.empty())
-    throw InputError(
-      "--initial-weights " + initial + ": its " + other
-      + " --data, whose ids or classes would mean others; train "
-        "on the data that it was trained on, or on "
-      + (job.columns.empty() ? "text by level=byte" : "ids by buckets="));
+    throw InputError("--initial-weights " + initial + ": its " + other
+                     + " --data, whose ids or classes would mean others; train "
+                       "on the data that it was trained on, or on "
+                     + (job.columns.empty()
+                          ? "text by its tokenizer= or by level=byte"
+                          : "ids by buckets="));
 }
 
 } // namespace

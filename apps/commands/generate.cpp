@@ -211,7 +211,8 @@ int run_generate(const Settings& settings) {
   // The text may be another program's input, so it is not what gets a newline.
   if (!written.ends_line && are_one_file(STDOUT_FILENO, STDERR_FILENO))
     std::fputs("\n", stderr);
-  std::fprintf(stderr, "%llu tokens in %.3f s, %.1f tokens/s; after %zu\n",
+  std::fprintf(stderr,
+               "%llu tokens in %.3g s, %.1f tokens/s, after a prompt of %zu\n",
                static_cast<unsigned long long>(written.tokens), seconds,
                static_cast<double>(written.tokens) / seconds, prompt.size());
   return 0;

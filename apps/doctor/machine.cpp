@@ -267,8 +267,11 @@ Finding ports() {
 
 std::vector<Finding> gpus() {
   const auto count = cuda_device_count();
+  std::error_code failure;
+  const bool idle = count == 0
+                    && std::filesystem::exists("/proc/driver/nvidia", failure);
   std::vector<Finding> out{
-    {Kind::good, "GPUs",
+    {idle ? Kind::note : Kind::good, "GPUs",
      count == 0 ? why_no_cuda() : std::to_string(count) + " usable by CUDA",
      ""}};
   const auto look = [&](const std::string& what, const auto& ask) {

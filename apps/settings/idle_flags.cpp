@@ -2,6 +2,7 @@
 
 #include "actors/job/stage_mesh.hpp"
 #include "actors/sockets/endpoint.hpp"
+#include "apps/settings/devices.hpp"
 #include "apps/terminal/numbers.hpp"
 #include "kernels/base/error.hpp"
 
@@ -109,6 +110,10 @@ void check_strategy(const Settings& settings, const Flags& flags) {
               with
                 + ", whose devices run one program that sums by itself; "
                   "leave it out");
+  refuse_idle(flags, {"threads-per-device"},
+              !job.devices.empty() && is_of_plugin(job.devices.front()),
+              "with devices of a PJRT plugin, which has threads of its own; "
+              "leave it out");
   const bool by_nccl = job.all_reduce == "nccl";
   refuse_idle(flags, {"bucket-mb"}, by_nccl,
               "with --all-reduce nccl, which sums in one piece; leave it out");

@@ -12,8 +12,8 @@ uint32_t cuda_device_count() {
 }
 
 std::string why_no_cuda() {
-  return "this build has no CUDA (a toolkit has to be there when it is "
-         "configured)";
+  return "this build has no CUDA (apps/quickstart --cuda makes one that has, "
+         "where a toolkit is)";
 }
 
 namespace kernels {

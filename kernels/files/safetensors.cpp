@@ -3,6 +3,7 @@
 #include "kernels/base/error.hpp"
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/input_file.hpp"
+#include "kernels/files/shown_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -325,17 +326,36 @@ void write_safetensors(const std::string& path,
   write_atomically(path, parts);
 }
 
-std::map<std::string, std::string>
-read_safetensors_metadata(const std::string& path) {
-  InputFile file{path};
-  const auto header = parse_header(path, read_header(file));
-  std::map<std::string, std::string> out;
-  if (const auto found = header.find(metadata_key); found != header.end())
-    read_metadata(path, *found, out);
+namespace {
+
+/// The files that hold the tensors: those that an index names, in order; else
+/// the one that it is.
+std::vector<std::string> files_of(const std::string& path) {
+  if (!path.ends_with(".index.json"))
+    return {path};
+  constexpr const char* key = "weight_map";
+  const auto index = parse_header(path, whole_file(path, max_header_bytes,
+                                                   "an index of tensors"));
+  if (!index.contains(key) || !index[key].is_object() || index[key].empty())
+    throw InputError(path
+                     + ": has no weight_map, so it is no index of "
+                       "safetensors; name the file that save_pretrained wrote");
+  std::set<std::string> files;
+  for (const auto& [name, file] : index[key].items()) {
+    if (!file.is_string())
+      throw InputError(path + ": names no file of tensor " + shown_text(name));
+    files.insert(file.get<std::string>());
+  }
+  const auto folder = path.substr(0, path.rfind('/') + 1);
+  std::vector<std::string> out;
+  for (const auto& file : files) {
+    if (file.empty() || file.front() == '.' || file.find('/') != file.npos)
+      throw InputError(path + ": names " + in_quotes(file)
+                       + ", which is no file of its folder");
+    out.push_back(folder + file);
+  }
   return out;
 }
-
-namespace {
 
 /// Entries in order of place, which the file's data fill.
 std::vector<Entry>
@@ -357,29 +377,55 @@ entries_of(InputFile& file, SafetensorsFile& out,
 
 } // namespace
 
+std::map<std::string, std::string>
+read_safetensors_metadata(const std::string& path) {
+  const auto files = files_of(path);
+  if (files.size() > 1)
+    return {};
+  InputFile file{files.front()};
+  const auto header = parse_header(file.path(), read_header(file));
+  std::map<std::string, std::string> out;
+  if (const auto found = header.find(metadata_key); found != header.end())
+    read_metadata(path, *found, out);
+  return out;
+}
+
 SafetensorsFile
 read_safetensors(const std::string& path,
                  const std::function<bool(const std::string& name)>& wanted) {
-  InputFile file{path};
   SafetensorsFile result;
-  for (auto& entry : entries_of(file, result, wanted)) {
-    read_values(file, entry, entry.tensor.values);
-    if (entry.held != Held::nothing)
-      result.tensors.push_back(std::move(entry.tensor));
+  const auto files = files_of(path);
+  for (const auto& one : files) {
+    InputFile file{one};
+    for (auto& entry : entries_of(file, result, wanted)) {
+      read_values(file, entry, entry.tensor.values);
+      if (entry.held != Held::nothing)
+        result.tensors.push_back(std::move(entry.tensor));
+    }
   }
+  if (files.size() > 1)
+    result.metadata.clear();
   std::sort(result.tensors.begin(), result.tensors.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto twice = std::adjacent_find(
+    result.tensors.begin(), result.tensors.end(),
+    [](const auto& a, const auto& b) { return a.name == b.name; });
+  if (twice != result.tensors.end())
+    throw InputError(path + ": two of its files have a tensor "
+                     + shown_text(twice->name));
   return result;
 }
 
 std::map<std::string, std::vector<uint64_t>>
 read_safetensors_shapes(const std::string& path) {
-  InputFile file{path};
-  SafetensorsFile ignored;
   std::map<std::string, std::vector<uint64_t>> out;
-  for (auto& entry :
-       entries_of(file, ignored, [](const std::string&) { return false; }))
-    out.emplace(entry.tensor.name, std::move(entry.tensor.shape));
+  for (const auto& one : files_of(path)) {
+    InputFile file{one};
+    SafetensorsFile ignored;
+    for (auto& entry :
+         entries_of(file, ignored, [](const std::string&) { return false; }))
+      out.emplace(entry.tensor.name, std::move(entry.tensor.shape));
+  }
   return out;
 }
 

@@ -53,9 +53,9 @@ Plugin Plugin::load(const std::string& file) {
   if (library == nullptr)
     refuse(file, std::string{"cannot be loaded: "} + dlerror());
   using GetApi = const abi::Api* (*)();
-  const auto get = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
+  const auto get = reinterpret_cast<GetApi>(dlsym(library, plugin_entry));
   if (get == nullptr)
-    refuse(file, "is no PJRT plugin: it has no function GetPjrtApi");
+    refuse(file, lacks_entry());
   return {file, get()};
 }
 

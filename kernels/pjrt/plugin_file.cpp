@@ -131,6 +131,10 @@ std::string hash_of(const std::string& file) {
 
 } // namespace
 
+std::string lacks_entry() {
+  return std::string{"is no PJRT plugin: it has no function "} + plugin_entry;
+}
+
 std::string plugin_file_mistake(const std::string& file) {
   std::error_code error;
   if (!std::filesystem::exists(file, error))
@@ -143,10 +147,15 @@ std::string plugin_file_mistake(const std::string& file) {
   if (!end)
     return "is no shared library; name a PJRT plugin, such as "
            "pjrt:/path/libtpu.so";
-  if (*end <= plugin.size())
-    return {};
-  return "cannot be loaded: it has " + std::to_string(plugin.size()) + " of "
-         + std::to_string(*end) + " bytes, and was cut short; copy it anew";
+  if (*end > plugin.size())
+    return "cannot be loaded: it has " + std::to_string(plugin.size()) + " of "
+           + std::to_string(*end) + " bytes, and was cut short; copy it anew";
+  // A name that it gives others stands in it.
+  return memmem(plugin.map().get(), plugin.size(), plugin_entry,
+                std::strlen(plugin_entry))
+             != nullptr
+           ? ""
+           : lacks_entry();
 }
 
 std::string compiler_name(const std::string& file,

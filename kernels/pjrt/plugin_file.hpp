@@ -4,6 +4,11 @@
 
 namespace troupe::kernels::pjrt {
 
+/// By which a plugin gives its table of functions.
+inline constexpr const char* plugin_entry = "GetPjrtApi";
+/// Says that a library has none.
+std::string lacks_entry();
+
 /// Why a file cannot be opened as a plugin without harm: the loader dies of a
 /// library whose end is missing. Empty: nothing is known against it.
 /// Errors: InputError where it cannot be read.

@@ -51,6 +51,7 @@ LISTED = [
     ("docs/tpu.md", "troupe train ", "gpu", "of a host with a TPU; tpu_test"),
     ("docs/tpu.md", "troupe role ", "gpu", "the same"),
     ("docs/tpu.md", "troupe doctor ", "gpu", "the same"),
+    ("docs/tpu.md", "python3 -m venv ", "hand", "downloads a plugin"),
     ("docs/data.md", "troupe predict ", "hand",
      "of a table that the page shows in part; table_data_test"),
     ("docs/command_line.md", "troupe voter ", "hosts", "standby_hosts_test"),

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 
 from cluster import TROUPE, Run, troupe
@@ -74,6 +75,37 @@ def write_text(path):
             file.write(f"{word} {word} {word}.\n")
 
 
+def in_two_files(folder, parts):
+    """A folder of transformers' whose weights are in several files, and an
+    index, as save_pretrained writes large ones."""
+    shutil.copytree(folder, parts)
+    whole = os.path.join(parts, "model.safetensors")
+    with open(whole, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    os.remove(whole)
+    metadata = header.pop("__metadata__")
+    names = sorted(header)
+    weight_map = {}
+    for part, own in enumerate((names[::2], names[1::2]), 1):
+        name = f"model-{part:05}-of-00002.safetensors"
+        described, values = {"__metadata__": metadata}, b""
+        for tensor in own:
+            begin, end = header[tensor]["data_offsets"]
+            at = len(values)
+            values += data[begin:end]
+            described[tensor] = {**header[tensor],
+                                 "data_offsets": [at, len(values)]}
+            weight_map[tensor] = name
+        text = json.dumps(described).encode()
+        with open(os.path.join(parts, name), "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + values)
+    with open(os.path.join(parts, "model.safetensors.index.json"),
+              "w") as file:
+        json.dump({"metadata": {"total_size": len(data)},
+                   "weight_map": weight_map}, file)
+
+
 class Generate(OwnFolder):
     def train(self, name, model, data, *flags):
         weights = self.path(f"{name}.safetensors")
@@ -90,8 +122,8 @@ class Generate(OwnFolder):
         self.assertEqual(done.returncode, status, done.stderr)
         if status == 0 and "--quiet" not in flags:
             self.assertRegex(done.stderr.decode(),
-                             r"\A\d+ tokens in \d+\.\d+ s, [\d.]+ tokens/s; "
-                             r"after \d+\n\Z")
+                             r"\A\d+ tokens in [\d.e-]+ s, [\d.]+ tokens/s, "
+                             r"after a prompt of \d+\n\Z")
         return done.stdout if status == 0 else done.stderr.decode()
 
     def learned(self):
@@ -194,19 +226,37 @@ class Generate(OwnFolder):
         numbers = self.generate(weights, "--ids", "--prompt", "0 1",
                                 "--max-tokens", "2")
         os.remove(tokenizer)  # what is kept does
-        for flags in ([weights], [kept],
-                      [*theirs, "--tokenizer", exported]):
+        parts = self.path("parts")
+        in_two_files(there, parts)
+        for flags in ([weights], [kept], theirs, [there], [parts],
+                      [*theirs, "--tokenizer", exported],
+                      [os.path.join(parts, "model.safetensors.index.json")]):
             with self.subTest(flags=flags):
                 self.assertEqual(self.generate(*flags, *prompt),
                                  b" shard shard.")
-        self.assertEqual(self.generate(*theirs, "--prompt", "0 1",
+        self.assertEqual(self.generate(*theirs, "--ids", "--prompt", "0 1",
                                        "--max-tokens", "2"), numbers)
+        # Who reads the text by other tokens would train on others.
+        for level in ("", "?level=byte"):
+            begun = subprocess.run(
+                [TROUPE, "train", "--data", data + level, "--model",
+                 os.path.join(there, "config.json"), *JOB,
+                 "--initial-weights", there, "--checkpoint-dir",
+                 self.path("begun")], capture_output=True, text=True,
+                timeout=60, check=False)
+            self.assertEqual(begun.returncode, 1, begun.stderr)
+            self.assertRegex(begun.stderr,
+                             r"\Atroupe: [^\n]*tokens? [^\n]*tokenizer=")
         # A text becomes its tokens, or is refused.
         scores = [troupe("evaluate", "--data", spec, "--checkpoint", weights)
                   for spec in (data, f"{data}?tokenizer={exported}")]
         self.assertEqual(*map(self.loss_of, scores))
         for score in scores:
             self.assertIn("which training did not see", score)
+        self.assertEqual(self.loss_of(troupe(
+            "evaluate", "--data", data, "--checkpoint", parts)), self.loss_of(
+                troupe("evaluate", "--data", f"{data}?tokenizer={exported}",
+                       "--checkpoint", there)))
         with open(exported) as old, open(tokenizer, "w") as new:
             other = json.load(old)
             other["model"]["merges"].reverse()

@@ -229,7 +229,8 @@ class Pipeline(SplitModels, unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^stage:1 +wait_3 +")
         # 4 micro-batches of 27 ms, and what fills and empties the pipe.
         self.assertRegex(done.stdout, r"(?m)^schedule 1f1b: a step of 117 ms, "
-                         r"[\d.]+ % of it waiting, by operators measured here$")
+                         r"[\d.]+ % of it waiting \(exchanges and shared cores "
+                         r"left out\), by operators measured here$")
         whole = summary_of(*MODELS["transformer"], *ONE)
         with Run(*MODELS["transformer"], *STAGES, "3", "--processes") as run:
             summary = run.finish()

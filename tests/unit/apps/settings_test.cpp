@@ -302,6 +302,8 @@ BOOST_AUTO_TEST_CASE(devices_of_a_plugin_are_counted) {
   check_has(train_usage({"--strategy", "tpu", "--devices", plugin + ":2",
                          "--bucket-mb", "1"}),
             "--bucket-mb has no effect");
+  check_has(train_usage({"--devices", plugin, "--threads-per-device", "2"}),
+            "--threads-per-device has no effect");
 }
 
 BOOST_AUTO_TEST_CASE(an_option_that_is_off_in_the_file_is_not_given) {

@@ -441,4 +441,42 @@ BOOST_AUTO_TEST_CASE(the_hash_sees_values_shapes_and_names_not_their_order) {
   BOOST_TEST(tensors_sha256(other) != hash);
 }
 
+BOOST_AUTO_TEST_CASE(several_files_of_an_index_are_read_as_one) {
+  const Folder folder;
+  const auto index = folder.file("model.safetensors.index.json");
+  const auto tensors = example();
+  write_safetensors(folder.file("a.safetensors"), {tensors[0]}, {{"x", "1"}});
+  write_safetensors(folder.file("b.safetensors"), {tensors[1]}, {{"x", "2"}});
+  const auto map = [](const std::string& first, const std::string& second) {
+    return R"({"metadata": {"total_size": 9}, "weight_map": {"layer1.weight": ")"
+           + first + R"(", "layer1.bias": ")" + second + "\"}}";
+  };
+  put(index, map("a.safetensors", "b.safetensors"));
+  const auto read = read_safetensors(index);
+  BOOST_REQUIRE_EQUAL(read.tensors.size(), 2);
+  BOOST_CHECK_EQUAL(read.tensors[0].name, "layer1.bias");
+  BOOST_CHECK(read.tensors[0].values == tensors[1].values);
+  BOOST_CHECK(read.tensors[1].shape == tensors[0].shape);
+  BOOST_CHECK(read.metadata.empty());
+  BOOST_CHECK(troupe::read_safetensors_metadata(index).empty());
+  BOOST_CHECK_EQUAL(troupe::read_safetensors_shapes(index).size(), 2);
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    put(index, text);
+    BOOST_CHECK_EXCEPTION(read_safetensors(index), InputError,
+                          [&](const InputError& failure) {
+                            const std::string line = failure.what();
+                            BOOST_TEST_CONTEXT(line)
+                            BOOST_CHECK(line.find(why) != std::string::npos);
+                            return true;
+                          });
+  };
+  refused("{", "its header");
+  refused("{}", "no weight_map");
+  refused(R"({"weight_map": {"w": 3}})", "names no file of tensor w");
+  refused(map("../a.safetensors", "b.safetensors"), "no file of its folder");
+  refused(map("a.safetensors", "c.safetensors"), "c.safetensors");
+  fs::copy_file(folder.file("a.safetensors"), folder.file("c.safetensors"));
+  refused(map("a.safetensors", "c.safetensors"), "two of its files");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

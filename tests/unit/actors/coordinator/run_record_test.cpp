@@ -59,4 +59,22 @@ BOOST_AUTO_TEST_CASE(a_short_run_is_measured_from_its_beginning) {
   BOOST_TEST(record.samples_per_second() == 5000);
 }
 
+BOOST_AUTO_TEST_CASE(a_data_epoch_has_the_rate_of_its_own_steps) {
+  const auto commit = [this](uint64_t step, int ms, double loss) {
+    record.committed({.step = step, .samples = 50, .loss = loss},
+                     RunRecord::Clock::time_point{}
+                       + std::chrono::milliseconds{ms});
+  };
+  commit(0, 1'000, 4);
+  commit(1, 2'000, 2);
+  const auto slow = record.take_data_epoch();
+  BOOST_TEST(slow.loss == 3);
+  BOOST_TEST(slow.samples_per_second == 50);
+  commit(2, 2'050, 1);
+  commit(3, 2'100, 0);
+  const auto fast = record.take_data_epoch();
+  BOOST_TEST(fast.loss == 0.5);
+  BOOST_TEST(fast.samples_per_second == 1000);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
