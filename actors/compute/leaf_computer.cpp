@@ -206,9 +206,23 @@ bool LeafComputer::is_finite(const Serial& run, uint64_t begin,
   const auto& targets = *run.targets;
   for (size_t i = 0; i < targets.nodes.size(); ++i)
     if (filled(run.step, targets.nodes[i])
-        && !all_finite(targets.sums[i] + begin, end - begin))
+        && !are_finite(targets.sums[i] + begin, end - begin))
       return false;
   return true;
+}
+
+/// By all threads, where a device has several.
+bool LeafComputer::are_finite(const float* values, uint64_t count) const {
+  if (lanes_.size() == 1)
+    return all_finite(values, count);
+  constexpr uint64_t block = 64 << 10;
+  std::atomic<bool> finite = true;
+  executor_.parallel_for((count + block - 1) / block, [&](size_t i, uint32_t) {
+    const auto at = i * block;
+    if (finite && !all_finite(values + at, std::min(block, count - at)))
+      finite = false;
+  });
+  return finite;
 }
 
 /// What was given away is right, and others may be reading it: the rest comes

@@ -153,6 +153,7 @@ private:
   void tell(Serial& run, uint32_t bucket);
   void compute_again(Serial& run);
   bool is_finite(const Serial& run, uint64_t begin, uint64_t end) const;
+  bool are_finite(const float* values, uint64_t count) const;
   bool all_told(Serial& run);
   TreeSums::Sum sum_for_thread();
   Sum take();

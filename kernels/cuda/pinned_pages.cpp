@@ -1,5 +1,7 @@
 #include "kernels/cuda/pinned_pages.cuh"
 
+#include "kernels/cuda/status.cuh"
+
 #include <cuda_runtime.h>
 
 #include <cstdint>

@@ -13,6 +13,7 @@
 #include "kernels/optimizer/resident_replica.hpp"
 #include "kernels/pjrt/replica.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <utility>

@@ -4,6 +4,7 @@
 #include "kernels/files/atomic_file.hpp"
 #include "kernels/files/input_file.hpp"
 #include "kernels/files/shown_text.hpp"
+#include "kernels/files/text_lines.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -109,6 +109,7 @@ public:
 
 private:
   [[noreturn]] void fail(const char* what, const std::string& message) const;
+  void destroy(); ///< the plugin's client
   std::string text_of(abi::Function function) const;
   /// Frees the event. Returns what went wrong; empty: nothing.
   std::string finish(abi::Event* event);
