@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_short_run_is_measured_from_its_beginning) {
 
 BOOST_AUTO_TEST_CASE(a_data_epoch_has_the_rate_of_its_own_steps) {
   const auto commit = [this](uint64_t step, int ms, double loss) {
-    record.committed({.step = step, .samples = 50, .loss = loss},
+    record.committed({.step = step, .loss = loss, .samples = 50},
                      RunRecord::Clock::time_point{}
                        + std::chrono::milliseconds{ms});
   };
