@@ -246,7 +246,8 @@ class Generate(OwnFolder):
                 timeout=60, check=False)
             self.assertEqual(begun.returncode, 1, begun.stderr)
             self.assertRegex(begun.stderr,
-                             r"\Atroupe: [^\n]*tokens? [^\n]*tokenizer=")
+                             r"\Atroupe: [^\n]*(another tokenizer|not the bytes)"
+                             r"[^\n]*tokenizer=[^\n]*\n\Z")
         # A text becomes its tokens, or is refused.
         scores = [troupe("evaluate", "--data", spec, "--checkpoint", weights)
                   for spec in (data, f"{data}?tokenizer={exported}")]
@@ -333,7 +334,7 @@ class Generate(OwnFolder):
                 (1, "tensor .* is .* but the model needs",
                  ["--prompt", "a", "--model", "llama:L2-H4-K4-D32-T32"],
                  None),
-                (1, "mlp:784-10 takes features, but the data has",
+                (1, "mlp:784-10 takes features, and the data is text",
                  ["--prompt", "a", "--model", "mlp:784-10"], None)):
             with self.subTest(flags=flags, text=text):
                 line = self.generate(weights, *flags, text=text, status=status)

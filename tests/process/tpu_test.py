@@ -106,10 +106,12 @@ class Tpu(OwnFolder):
         self.assertRegex(plan, r"worker:0 +pjrt:\S+:0-1 ")
         self.assertNotIn("worker:1", plan)
         self.assertIn("on the devices, fixed tree", plan)
-        need, everything = re.search(
-            r"worker:0 needs about (.*) MiB .* on each of 2 devices\n"
-            r"  all: (.*) MiB", plan).groups()
-        self.assertAlmostEqual(2 * float(need), float(everything), delta=0.2)
+        need, of, everything, of_all = re.search(
+            r"worker:0 needs about ([\d.]+) (\w+) .* on each of 2 devices\n"
+            r"  all: ([\d.]+) (\w+)", plan).groups()
+        units = {"bytes": 1, "KiB": 2 ** 10, "MiB": 2 ** 20}
+        self.assertAlmostEqual(float(everything) * units[of_all]
+                               / (float(need) * units[of]), 2, places=1)
 
     def test_a_run_goes_on_from_a_checkpoint_and_its_weights_are_used(self):
         kept = ["--checkpoint-dir", self.path("kept"), "--checkpoint-every",
