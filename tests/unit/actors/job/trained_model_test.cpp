@@ -1,12 +1,15 @@
 #include "actors/job/trained_model.hpp"
 #include "kernels/base/error.hpp"
+#include "kernels/columns/fitted_columns.hpp"
 #include "kernels/files/safetensors.hpp"
+#include "tests/unit/actors/small_job.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 using namespace troupe;
 
@@ -174,6 +177,39 @@ BOOST_AUTO_TEST_CASE(samples_of_another_shape_are_refused) {
   data.shape.features = {2};
   data.values.resize(20);
   BOOST_CHECK_THROW(score(trained, data, DeviceId{}, 1), InputError);
+}
+
+// A text by bytes or characters has other tokens than weights whose folder
+// brings a tokenizer.
+BOOST_AUTO_TEST_CASE(weights_know_the_tokenizer_beside_them) {
+  namespace fs = std::filesystem;
+  const fs::path folder{path + "_folder"};
+  fs::create_directories(folder);
+  const auto weights = (folder / "model.safetensors").string();
+  write_safetensors(weights, tensors, {{"format", "pt"}});
+  std::ofstream{folder / "config.json"} << "{}";
+  auto options = test::small_job();
+  const auto other = [&](const std::string& data, const std::string& from) {
+    options.data = data;
+    return other_meaning(Job{options, 500}, from);
+  };
+  BOOST_TEST(other("text:x", weights).empty());
+  BOOST_TEST(kept_model(folder.string()).model
+             == (folder / "config.json").string());
+  BOOST_TEST((kept_columns(weights) == nullptr));
+  std::ofstream{folder / "tokenizer.json"} << R"({"model": {"type": "BPE",
+    "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+    "added_tokens": []})";
+  for (const auto& from : {weights, folder.string()}) {
+    BOOST_TEST(other("text:x", from) == "tokens are not the bytes of");
+    BOOST_TEST(other("synthetic:text", from).empty());
+    BOOST_TEST(!kept_columns(from)->tokenizer.empty());
+  }
+  // One of a kind that is not read is as none.
+  std::ofstream{folder / "tokenizer.json"}
+    << R"({"model": {"type": "Unigram"}})";
+  BOOST_TEST((kept_columns(weights) == nullptr));
+  fs::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
