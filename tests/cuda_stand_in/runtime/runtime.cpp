@@ -430,7 +430,7 @@ cudaError_t cudaSetDevice(int device) {
     if (device < 0 || static_cast<uint32_t>(device) >= r.settings.devices)
       return cudaErrorInvalidDevice;
     current_device = device;
-    return r.lost[device]; // as of earlier work
+    return r.started ? r.lost[device] : cudaSuccess; // of earlier work
   });
 }
 
