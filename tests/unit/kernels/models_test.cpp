@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(samples_that_a_model_does_not_take_are_refused) {
   };
   const Case cases[] = {
     {"cnn", sparse(22, 127), "model cnn takes images, but the data has"},
-    {"cnn", text(65), "no features and text"},
+    {"cnn", text(65), "takes images, and the data is text; use a language"},
     {"resnet20", clicks(13, 26, 26), "features [13] and 26 ids"},
     {"transformer:L1-H1-D4-T4", digits(), "takes text"},
     {"dlrm", digits(), "takes ids, with or without features [n]"},
