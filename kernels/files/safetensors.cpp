@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <climits>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -335,8 +336,12 @@ std::vector<std::string> files_of(const std::string& path) {
   if (!path.ends_with(".index.json"))
     return {path};
   constexpr const char* key = "weight_map";
-  const auto index = parse_header(path, whole_file(path, max_header_bytes,
-                                                   "an index of tensors"));
+  const auto text = whole_file(path, max_header_bytes, "an index of tensors");
+  json index;
+  try {
+    index = parse_header(path, text);
+  } catch (const InputError&) { // which speaks of a header
+  }
   if (!index.contains(key) || !index[key].is_object() || index[key].empty())
     throw InputError(path
                      + ": has no weight_map, so it is no index of "
@@ -349,8 +354,10 @@ std::vector<std::string> files_of(const std::string& path) {
   }
   const auto folder = path.substr(0, path.rfind('/') + 1);
   std::vector<std::string> out;
+  constexpr std::string_view in_no_name{"/\0", 2};
   for (const auto& file : files) {
-    if (file.empty() || file.front() == '.' || file.find('/') != file.npos)
+    if (file.empty() || file.size() > NAME_MAX || file.front() == '.'
+        || file.find_first_of(in_no_name) != file.npos)
       throw InputError(path + ": names " + in_quotes(file)
                        + ", which is no file of its folder");
     out.push_back(folder + file);

@@ -1,6 +1,7 @@
 #include "kernels/graph/hugging_face.hpp"
 
 #include "kernels/base/error.hpp"
+#include "kernels/files/shown_text.hpp"
 #include "kernels/graph/text_models.hpp"
 #include "kernels/graph/virtual_slices.hpp"
 
@@ -76,8 +77,10 @@ public:
 
   /// Refuses what holds where another value is the only one that is computed.
   void expect(bool holds, const char* key, const char* only) const {
+    constexpr size_t longest = 60;
     if (!holds)
-      refuse(std::string{key} + " = " + kernels::dumped(json_.at(key))
+      refuse(std::string{key} + " = "
+             + shown_text(kernels::dumped(json_.at(key)).substr(0, longest))
              + " is not computed here, only " + only);
   }
 

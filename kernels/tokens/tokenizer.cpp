@@ -237,6 +237,8 @@ private:
   }
 
   void read_vocabulary(const Json& vocabulary) {
+    if (!vocabulary.is_object())
+      refuse("its vocabulary does not number tokens by their texts");
     for (const auto& [text, id] : vocabulary.items()) {
       put(text, id.get<int64_t>());
       names_[text] = id.get<int32_t>();

@@ -470,10 +470,14 @@ BOOST_AUTO_TEST_CASE(several_files_of_an_index_are_read_as_one) {
                             return true;
                           });
   };
-  refused("{", "its header");
+  refused("{", "no weight_map");
   refused("{}", "no weight_map");
   refused(R"({"weight_map": {"w": 3}})", "names no file of tensor w");
   refused(map("../a.safetensors", "b.safetensors"), "no file of its folder");
+  refused(map(std::string(5000, 'a'), "b.safetensors"),
+          "no file of its folder");
+  refused(map("a.safetensors\\u0000", "b.safetensors"),
+          "no file of its folder");
   refused(map("a.safetensors", "c.safetensors"), "c.safetensors");
   fs::copy_file(folder.file("a.safetensors"), folder.file("c.safetensors"));
   refused(map("a.safetensors", "c.safetensors"), "two of its files");

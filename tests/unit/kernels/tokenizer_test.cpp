@@ -237,6 +237,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused) {
     BOOST_CHECK_EXCEPTION((Tokenizer{text, "t.json"}), InputError,
                           says({"t.json: is no tokenizer.json"}));
   refuses(with("/model/vocab", Json::object()), {"empty"});
+  refuses(with("/model/vocab", Json::array({1})), {"by their texts"});
   refuses(with("/model/vocab/a", -1), {"-1"});
   refuses(with("/model/vocab/a", 1u << 30), {"1073741824"});
   refuses(with("/model/vocab/a", 1e300), {"no tokenizer.json"});
