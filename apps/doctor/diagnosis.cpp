@@ -192,6 +192,7 @@ Blame blame_of_slow_host(const JobView& job, double& usual) {
         for (const auto& end : {role.role, link.peer})
           quickest[end] = std::max(quickest[end], rate_of(link));
   std::vector<double> paces;
+  paces.reserve(quickest.size());
   for (const auto& [role, its] : quickest)
     paces.push_back(its);
   usual = usual_of(paces).value_or(0);

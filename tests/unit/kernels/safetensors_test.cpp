@@ -128,8 +128,9 @@ BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
   BOOST_TEST(bytes.size() == 8 + length + 12);
   BOOST_TEST(bytes.substr(8, length)
              == header + std::string(length - header.size(), ' '));
-  const std::vector<float> values{2, 3, 1};
-  BOOST_TEST(std::memcmp(&bytes[8 + length], values.data(), 12) == 0);
+  std::vector<float> values(3);
+  std::memcpy(values.data(), &bytes[8 + length], 12);
+  BOOST_TEST((values == std::vector<float>{2, 3, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(numbers_of_two_bytes_are_read_as_float32_has_them) {
