@@ -66,7 +66,6 @@ struct CoordinatorOptions {
   uint64_t actor_silence_deadline_ms = 5'000;
   /// One that was left out and has not said hello is asked for again.
   uint64_t return_deadline_ms = 5'000;
-  /// A run that commits nothing for this long is stuck and ends.
   /// Told to end before the first epoch: how long that may take to begin, for
   /// what it begins with to be saved.
   uint64_t stop_deadline_ms = 1'500;

@@ -173,12 +173,14 @@ MemoryNeed need_of_member(const Job& job, const RolePlan& member,
   return need;
 }
 
+/// Of a host, which has one of what devices of a plugin keep, each in memory of
+/// its own.
 MemoryNeed sum_of(const std::vector<MemoryNeed>& needs) {
   MemoryNeed all{};
   for (const auto& need : needs) {
-    all.variables += need.devices * need.variables;
-    all.gradients += need.devices * need.gradients;
-    all.step += need.devices * need.step;
+    all.variables += need.variables;
+    all.gradients += need.gradients;
+    all.step += need.step;
   }
   return all;
 }

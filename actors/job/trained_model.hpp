@@ -33,14 +33,17 @@ TrainedModel load_trained_model(const std::string& model,
 
 /// What the weights in a file or folder say of the data that they were trained
 /// on: the columns of a table, characters of a text or its tokenizer,
-/// scale=standard; null where they say nothing.
+/// scale=standard; of a folder of Hugging Face's its tokenizer; null where they
+/// say nothing.
 /// Errors: InputError for the file.
 std::shared_ptr<FittedColumns> kept_columns(const std::string& path);
 
 /// What the weights in a file or folder say of themselves.
 struct KeptModel {
-  std::string model; ///< --model of the training; empty: they do not say
-  std::string text;  ///< the same, or what that file held then
+  /// --model of the training, or that folder's config.json; empty: they do not
+  /// say.
+  std::string model;
+  std::string text; ///< the same, or what that file held then
   std::shared_ptr<FittedColumns> columns; ///< as kept_columns()
 };
 /// Errors: InputError for the file.

@@ -397,32 +397,6 @@ const RoleView* unaccounted(const JobView& job, double longest) {
                                                                      : culprit;
 }
 
-} // namespace
-
-std::optional<Finding> diagnose_at_once(const JobView& job) {
-  for (const auto& role : job.roles)
-    if (role.left_out)
-      return of_left_out(role);
-  // Who says nothing more takes nothing, either.
-  if (has(job.late, "silent") && job.late_s >= is_silent_s)
-    return of_late(job.late);
-  if (auto stalled = of_stalled(job))
-    return stalled;
-  const bool linked = std::ranges::any_of(job.roles, [](const RoleView& role) {
-    return !role.links.empty();
-  });
-  return !job.late.empty()
-             && job.late_s >= (linked ? is_late_with_links_s : is_late_s)
-           ? std::optional{of_late(job.late)}
-           : std::nullopt;
-}
-
-bool is_undecided(const JobView& job) {
-  return !job.late.empty() && !diagnose_at_once(job);
-}
-
-namespace {
-
 /// On cores that have too much to do short computing is anybody's: nobody waits
 /// for it.
 std::optional<Finding> of_pace(const JobView& job, double step_ms) {
@@ -521,6 +495,28 @@ Finding of_step(const JobView& job, double step_ms) {
 }
 
 } // namespace
+
+std::optional<Finding> diagnose_at_once(const JobView& job) {
+  for (const auto& role : job.roles)
+    if (role.left_out)
+      return of_left_out(role);
+  // Who says nothing more takes nothing, either.
+  if (has(job.late, "silent") && job.late_s >= is_silent_s)
+    return of_late(job.late);
+  if (auto stalled = of_stalled(job))
+    return stalled;
+  const bool linked = std::ranges::any_of(job.roles, [](const RoleView& role) {
+    return !role.links.empty();
+  });
+  return !job.late.empty()
+             && job.late_s >= (linked ? is_late_with_links_s : is_late_s)
+           ? std::optional{of_late(job.late)}
+           : std::nullopt;
+}
+
+bool is_undecided(const JobView& job) {
+  return !job.late.empty() && !diagnose_at_once(job);
+}
 
 Finding diagnose(const JobView& job, const std::string& address) {
   if (auto finding = diagnose_at_once(job))

@@ -349,7 +349,7 @@ std::vector<KubernetesRole> kubernetes_roles(const Settings& settings) {
   const Job job{settings.job, settings.job.global_batch};
   std::map<RoleId, uint64_t> bytes;
   for (const auto& need : memory_needs(job))
-    bytes[need.role] += need.of_all();
+    bytes[need.role] += need.bytes();
   std::vector<KubernetesRole> out;
   for (auto kind : {RoleKind::worker, RoleKind::shard, RoleKind::stage,
                     RoleKind::tensor, RoleKind::reader}) {

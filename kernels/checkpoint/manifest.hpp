@@ -50,9 +50,8 @@ struct CheckpointPeriod {
 /// Ordered pairs of name and value.
 using CheckpointFacts = std::vector<std::pair<std::string, std::string>>;
 
-/// The setting that lists in which numeric classes its steps were computed,
-/// with
-/// "; " between them.
+/// The setting that lists in which numeric classes its steps were computed, in
+/// order, with "; " between them.
 inline constexpr const char* numeric_classes_setting = "numeric-classes";
 
 /// What a checkpoint says of itself.

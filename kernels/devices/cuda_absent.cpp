@@ -3,7 +3,6 @@
 #include "kernels/cuda/replica.hpp"
 
 // Stands in for kernels/cuda/ in a build without CUDA.
-#ifndef TROUPE_HAVE_CUDA
 
 namespace troupe {
 
@@ -77,5 +76,3 @@ std::unique_ptr<Reducer> make_nccl_reducer(ReducerLayout, DeviceId device,
 } // namespace kernels
 
 } // namespace troupe
-
-#endif

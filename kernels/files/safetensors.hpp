@@ -42,8 +42,8 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 };
 /// `path` may be an index of Hugging Face's (a name that ends in .index.json):
-/// of several files in its folder, which are read as one; its own metadata are
-/// left out.
+/// of files in its folder, which are read as one; metadata of several are left
+/// out.
 /// Errors: InputError; offsets, sizes and the header's length are checked
 /// against the file before anything is allocated; F32 is read, and F16 and
 /// BF16, whose numbers float32 has. Of tensors that are not `wanted` (empty:

@@ -179,6 +179,15 @@ class SameBits(unittest.TestCase):
                     digests(*MIRRORED, "--devices", "cuda:0,cuda:1", steps=3,
                             job=job))
 
+    def test_who_convolves_is_of_cudnns_class(self):
+        for model, named in (("cnn", True), ("mlp:784-10", False)):
+            with self.subTest(model):
+                with Run("--data", "synthetic:digits?samples=200", "--model",
+                         model, *ONE_DEVICE, "--steps", "1", "--eval-every",
+                         "0", environment=stand_in()) as run:
+                    found = run.finish()["numeric_class"]
+                self.assertEqual("cuDNN 9.1.0" in found, named, found)
+
     def test_an_asynchronous_job_has_workers_of_both_kinds(self):
         mixed = ["--strategy", "parameter_server", "--workers", "2", "--ps",
                  "1", "--devices", "cuda:0,cpu:1", "--epochs", "0"]

@@ -139,7 +139,7 @@ class Tpu(OwnFolder):
         job = [*DIGITS, "--steps", "12", "--devices", PLUGIN, "--strategy",
                "multi_worker_mirrored", "--workers", "2"]
         calm = summary(*job)
-        for how in ("", "late "): # at once, and where results are read
+        for how in ("", "late "):  # at once, and where results are read
             marker = self.path(f"{how}failed")
             failed = summary(
                 *job, environment={"STAND_IN_FAILS": f"{how}13:{marker}"})
